@@ -42,6 +42,33 @@ def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None
     """
     path = files.join(directory, layout.SAVED_MODEL)
     saved, _ = read_saved_model(path, where or path)
+    _check(saved, where or path, trust=trust)
+
+
+def read_frozen_graph(path: str, *, trust: bool = False) -> Any:
+    """Read a frozen graph, a GraphDef in one file, and refuse it as `check_graph` refuses a SavedModel.
+
+    Raises:
+        ModelError: if it is no graph, or does more than compute and is not trusted.
+    """
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel()
+    graph = saved.meta_graphs.add().graph_def
+    try:
+        graph.ParseFromString(files.read_bytes(path))
+    except DecodeError as error:
+        raise ModelError(
+            f"expected a frozen graph, found a file that is damaged or none ({error}); export the model"
+            " again",
+            where=path,
+        ) from error
+    _check(saved, path, trust=trust)
+    return graph
+
+
+def _check(saved: Any, where: str, *, trust: bool) -> None:
     refused = [] if trust else sorted({name for meta in saved.meta_graphs for name in _refused(meta)})
     if not trust and _has_unknown_fields(saved):
         refused.append("fields that this version of TensorFlow does not know")
@@ -53,7 +80,7 @@ def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None
         f"expected a graph that only computes, found {named}{more} in it, which may read or write files, open"
         " connections or run code; nothing of it was loaded. If you know who made this model and trust them,"
         " `detflow predict` and `detflow evaluate` run it with --trust",
-        where=where or path,
+        where=where,
     )
 
 

@@ -33,6 +33,7 @@ class EvaluateOptions:
         slices: features to measure parts of the split by, as for `evaluation.slices.load_features`.
         images: number of images, for the progress lines; 0 if unknown.
         batch_size: most images of one size that are detected in one call, if the detector takes several.
+        export_path: file to write the detections to as COCO results, if any.
         write_detections: also write the detections as COCO results, `coco_results.json`.
         trust: run SavedModels even if their graphs do more than compute, such as reading files.
     """
@@ -46,6 +47,7 @@ class EvaluateOptions:
     slices: str = ""
     images: int = 0
     batch_size: int = 1
+    export_path: str = ""
     write_detections: bool = False
     trust: bool = False
 
@@ -60,6 +62,7 @@ def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> Evaluat
         drawing=_drawing(message),
         metrics=_metrics(message),
         batch_size=message.batch_size,
+        export_path=message.export_path,
     )
 
 

@@ -143,9 +143,9 @@ def known_classes(path: str) -> dict[int, str]:
     if label_map:
         return load_label_map(label_map).class_names
     path = members(path)[0]
-    return (
-        {} if files.is_dir(path) else dict(enumerate(read_description(read_tflite(path), where=path).labels))
-    )
+    if files.is_dir(path) or path.lower().endswith(".pb"):
+        return {}
+    return dict(enumerate(read_description(read_tflite(path), where=path).labels))
 
 
 def split_to_measure(

@@ -1,4 +1,4 @@
-"""Run a detector as deployed: a SavedModel's serving signature or a TensorFlow Lite file."""
+"""Run a detector as deployed: a SavedModel's serving signature, a frozen graph or a TensorFlow Lite file."""
 
 import functools
 import logging
@@ -8,10 +8,17 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from detection_core.artifacts.detector import EXTRA, MODEL_INFO, find_ensemble, serving_dir
+from detection_core.artifacts.graph_operations import read_frozen_graph
 from detection_core.capabilities import capability
 from detection_core.errors import ModelError
 from detection_core.evaluation.loaded_model import SIGNATURE, LoadedModel, load_saved_model
-from detection_core.evaluation.signature_runner import OUTPUTS, Runner, SignatureRunner
+from detection_core.evaluation.signature_runner import (
+    OPTIONAL_OUTPUTS,
+    OUTPUTS,
+    Runner,
+    SignatureRunner,
+    first_line,
+)
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.storage import files
 
@@ -64,8 +71,44 @@ def _check_signature(loaded: LoadedModel, path: str) -> None:
             )
 
 
+_INPUT = "image_tensor"
+
+
+class FrozenGraphRunner(SignatureRunner):
+    """A `frozen_inference_graph.pb` with the names of the Object Detection API's `image_tensor` exports."""
+
+    def __init__(self, path: str, *, trust: bool = False) -> None:
+        """Load a frozen graph; `trust` it even if it does more than compute.
+
+        Raises:
+            ModelError: if it is no graph, lacks a detector's input or outputs, or does more than compute.
+        """
+        graph = read_frozen_graph(path, trust=trust)
+        nodes = {node.name for node in graph.node}
+        if missing := [name for name in (_INPUT, *OUTPUTS) if name not in nodes]:
+            raise ModelError(
+                f"expected the node {_INPUT!r} and the nodes {', '.join(OUTPUTS)}, found none named"
+                f" {', '.join(missing)}; export the model with the input type {_INPUT}",
+                where=path,
+            )
+        try:
+            imported = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=""), [])
+            fetched = {name: f"{name}:0" for name in (*OUTPUTS, *OPTIONAL_OUTPUTS) if name in nodes}
+            images = imported.graph.get_tensor_by_name(f"{_INPUT}:0")
+            function = imported.prune(images, fetched)
+        except (ValueError, KeyError, tf.errors.OpError) as error:
+            raise ModelError(
+                f"expected a frozen graph, found one that cannot be loaded ({first_line(error)}); export the"
+                " model again",
+                where=path,
+            ) from error
+        self.takes_batches = images.shape.rank == 4 and images.shape[0] is None
+        super().__init__(function, path)
+
+
 _LOADERS: dict[str, Callable[[str, int, bool], Runner]] = {
     ".tflite": lambda path, threads, _: TFLiteRunner(path, threads=threads),
+    ".pb": lambda path, _, trust: FrozenGraphRunner(path, trust=trust),
     "": lambda path, _, trust: SavedModelRunner(path, trust=trust),
 }
 
@@ -74,8 +117,8 @@ def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
     """Load a detector for evaluation or prediction.
 
     Args:
-        path: a detector folder, a SavedModel's folder, a published version, a .tflite file, or the folder of
-            an ensemble.
+        path: a detector folder, a SavedModel's folder, a published version, a frozen graph (.pb), a .tflite
+            file, or the folder of an ensemble.
         threads: of the TensorFlow Lite interpreter; 0: one a core. TensorFlow chooses its own number.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
 

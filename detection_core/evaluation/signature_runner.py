@@ -11,7 +11,7 @@ from detection_core.ops.mask_runs import paste_masks
 from detection_core.structures import FIRST_CLASS, Instances
 
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
-_OPTIONAL = ("detection_masks", "detection_keypoints")
+OPTIONAL_OUTPUTS = ("detection_masks", "detection_keypoints")
 
 
 class Runner(Protocol):
@@ -56,7 +56,7 @@ class SignatureRunner:
         """Detect objects in images of one size, in one call; several only if `takes_batches`."""
         try:
             given = self._function(tf.constant(np.stack(images)))
-            found = {name: np.asarray(given[name]) for name in (*OUTPUTS, *_OPTIONAL) if name in given}
+            found = {name: np.asarray(given[name]) for name in (*OUTPUTS, *OPTIONAL_OUTPUTS) if name in given}
             rows = [{name: values[i] for name, values in found.items()} for i in range(len(images))]
         except (tf.errors.OpError, ValueError, IndexError) as error:
             raise ModelError(

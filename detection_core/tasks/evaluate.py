@@ -150,9 +150,9 @@ class Evaluation:
             report = dataclasses.replace(report, reasons=(note, *report.reasons))
         with files.atomic_dir(self.folder) as folder:
             _write_details(folder, splits[_MODEL], options)
-            if options.write_detections:
-                found = map(_with_id, measured[_MODEL].images)
-                write_coco_results(files.join(folder, COCO_RESULTS), found)
+            own = [files.join(folder, COCO_RESULTS)] if options.write_detections else []
+            for path in own + [options.export_path] * bool(options.export_path):
+                write_coco_results(path, map(_with_id, measured[_MODEL].images))
             METRICS.write(folder, report)
         verdict = "blessed" if report.blessed else "not blessed"
         _logger.info("evaluate | %s: %s", verdict, "; ".join(report.reasons))
@@ -202,8 +202,8 @@ def evaluate(
     Only detections are kept in memory. The baseline runs in the same pass, on the same images.
 
     Args:
-        model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble. Also a .json
-            file of detections in COCO's results format, see `evaluation.coco_results`.
+        model_path: a detector folder, a SavedModel, a frozen graph (.pb), a .tflite file or the folder of an
+            ensemble. Also a .json file of detections in COCO's results format, see `evaluation.coco_results`.
         truth: yields the images and their ground truth.
         label_map: classes of the ground truth and of the detector.
         evaluation_dir: folder to write; an existing one is replaced.

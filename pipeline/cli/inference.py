@@ -36,9 +36,9 @@ _DRAWN = ["pictures", "json"]
         "--model",
         action="append",
         required=True,
-        metavar="DIR_OR_TFLITE",
-        help="detector folder, .tflite file or push destination; given several times, what they find"
-        " is fused (OUTPUT/ensemble)",
+        metavar="DIR_OR_FILE",
+        help="detector folder, .tflite file, frozen graph (.pb) or push destination; given several times,"
+        " what they find is fused (OUTPUT/ensemble)",
     ),
     argument(
         "images",

@@ -172,7 +172,7 @@ def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) ->
 SHELLS = ("bash", "zsh", "tcsh")
 # Metavars and names of arguments that are files or folders.
 _FILES = (
-    "DIR_OR_JSON", "DIR_OR_TFLITE", "FILE", "IMAGE", "SETTINGS_OR_DESTINATION", "SETTINGS_OR_PIPELINE",
+    "DIR_OR_FILE", "FILE", "IMAGE", "SETTINGS_OR_DESTINATION", "SETTINGS_OR_PIPELINE",
     "SETTINGS_OR_WORKSPACE", "config", "file", "settings",
 )  # fmt: skip
 _FOLDERS = ("DIR",)

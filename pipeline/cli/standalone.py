@@ -201,8 +201,9 @@ def _published_config(checkpoint: str) -> str:
         "--model",
         action="append",
         default=[],
-        metavar="DIR_OR_JSON",
-        help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
+        metavar="DIR_OR_FILE",
+        help="trained detector, .tflite file, frozen graph (.pb) or COCO results (.json); several are fused"
+        " (OUTPUT/ensemble)",
     ),
     option("--detections", "FILE", "COCO results (.json) of any program to measure instead of a model"),
     option("--annotations", "FILE", "COCO JSON of the ground truth of --detections; images are not needed"),

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def folders(tmp_path_factory):
     """Eleven images in five files, one of them empty; a detector and a worse baseline."""
     root = tmp_path_factory.mktemp("evaluator")
     blobs.write_examples(root / "examples", "test", blobs.scenes(11), shard_ends=(1, 5, 5, 9))
-    config = f"eval_config {{ {SETS} include_metrics_per_category: true }}"
+    exported = f"export_path: '{root / 'exported.json'}'"
+    config = f"eval_config {{ {SETS} {exported} include_metrics_per_category: true }}"
     return {
         "examples": str(root / "examples"),
         "model": blobs.save_folder(blobs.BlobDetector(shift=0.01), root / "model", config=config),
@@ -52,6 +54,9 @@ def evaluated(folders, folder, **changes):
     )
     properties = run(job)
     files = {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    exported = Path(folders["examples"]).with_name("exported.json")
+    assert exported.read_bytes() == files["coco_results.json"]
+    exported.unlink()
     metrics = json.loads(files.pop("metrics.json"))
     assert all(metrics.pop(name) > 0 for name in MEASURED_HERE)
     return properties, files, metrics
