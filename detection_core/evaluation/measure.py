@@ -21,7 +21,7 @@ from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import Instances
 
-# Images of so many sizes wait for others of their size.
+# Number of sizes whose images wait for others of their size.
 _SIZES = 4
 
 

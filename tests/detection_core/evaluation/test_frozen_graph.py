@@ -31,7 +31,7 @@ def test_a_frozen_graph_finds_what_the_saved_model_finds(kind, tmp_path):
 
 
 def test_loops_of_tensorflow_1_run_and_a_graph_of_batches_gets_batches(tmp_path):
-    """The Object Detection API's preprocessor resized the images of a batch in such a loop."""
+    """The Object Detection API's preprocessor resized the images of a batch in a loop of this kind."""
     with tf.Graph().as_default() as graph:
         tf.compat.v1.disable_control_flow_v2()
         try:
