@@ -320,9 +320,10 @@ def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
         message = EvalConfig(metrics_set=["toy_metrics"])
         check_metric_names(["Toy_Found"], message, "thresholds")
         config_refused("add toy_metrics to", check_metric_names, ["Toy_Found"], EvalConfig(), "w")
-        for taken in ("toy_metrics", "coco_detection_metrics", "pascal_voc_detection_metrics"):
+        sets = ("coco_mask_metrics", "coco_detection_metrics", "pascal_voc_detection_metrics")
+        for taken in ("toy_metrics", *sets):
             refused(ValueError, f"'{taken}', which is taken", _register, taken, "Other")
-        for taken in ("Toy", "PascalBoxes", "DetectionBoxes", "TIDEBoxes"):
+        for taken in ("Toy", "Keypoints", "PascalBoxes", "DetectionBoxes", "TIDEBoxes"):
             refused(ValueError, f"'{taken}', which is taken", _register, "other", taken)
     finally:
         metric_names.REGISTERED_SETS.pop("toy_metrics", None)

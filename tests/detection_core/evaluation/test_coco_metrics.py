@@ -13,16 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.artifacts.evaluation import (
-    COCO_METRICS,
-    KEYPOINT_METRICS,
-    LVIS_SET,
-    MASK_METRICS,
-    TIDE_METRICS,
-    category_metric,
-)
-from detection_core.config.messages.evaluation import MEASURED
-from detection_core.config.metric_names import COCO_SET, MASK_SETS, check_metric_names, register_metric_set
+from detection_core.artifacts.evaluation import COCO_METRICS, KEYPOINT_METRICS, MASK_METRICS, category_metric
+from detection_core.config.metric_names import COCO_SET, MASK_SETS
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation import coco_matching, metric_sets
 from detection_core.evaluation.coco_format import check_keypoints
@@ -43,7 +35,6 @@ from detection_core.evaluation.results import (
     to_px,
 )
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
-from detection_core.protos.eval_pb2 import EvalConfig
 from tests.support.cases import cases, refused
 from tests.support.coco_dictionaries import coco_dictionaries
 from tests.support.evaluated_images import (
@@ -344,8 +335,6 @@ def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured,
             assert set(found) <= set(known_metrics(options, NAMES)) and list(found)[:12] == list(COCO_METRICS)
             assert (category_metric("dog") in found) == per_category
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
-    sets = {COCO_SET, LVIS_SET, *SHAPE_KINDS, *VOC_SETS, *TIDE_METRICS}
-    assert set(MEASURED) == sets, "the check allows no other"
     for metric, fits in (("Own_count", True), ("Ownership", False)):
         own = types.SimpleNamespace(prefix="Own", compute=lambda *_, name=metric: {name: 3})
         monkeypatch.setitem(metric_sets.REGISTERED_SETS, "own", own)
@@ -408,12 +397,3 @@ def test_objects_and_detections_without_shapes_are_refused():
         assert set(evaluate_coco([evaluated([], [], [], [], [])], NAMES, kind).metrics().values()) == {-1.0}
     other = EvaluatedImage(truth=shaped.truth, detections=shaped_images(0, 4)[1].detections)
     refused(ModelError, "found 4 and 17; set num_keypoints", check_keypoints, [other])
-
-
-def test_thresholds_name_metrics_of_the_sets_that_are_measured():
-    for name in (*MASK_METRICS, "DetectionMasks_PerformanceByCategory/mAP/dog"):
-        check_metric_names([name], EvalConfig(metrics_set=["coco_mask_metrics"]), "here")
-        with pytest.raises(ConfigError, match=r"add coco_mask_metrics to eval_config.metrics_set"):
-            check_metric_names([name], EvalConfig(metrics_set=["coco_keypoint_metrics"]), "here")
-    for name, prefix in (("coco_mask_metrics", "Own"), ("own", "Keypoints")):
-        refused(ValueError, "which is taken", register_metric_set, name, prefix=prefix, compute=dict)

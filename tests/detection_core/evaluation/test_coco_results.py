@@ -122,11 +122,8 @@ def test_other_files_masks_and_images_are_refused(tmp_path):
     refused(DataError, "entry 1: expected as many keypoints", found.instances, "7", 2, 3)
     found = results_of(path, [ENTRY, {**ENTRY, "image_id": 8}])
     found(np.zeros((2, 3, 3), np.uint8), "7")
-    refused(
-        DataError,
-        "entry 1: expected the id of an evaluated image as image_id, found '8'",
-        found.check_all_seen,
-    )
+    message = "entry 1: expected the id of an evaluated image as image_id, found '8'"
+    refused(DataError, message, found.check_all_seen)
 
 
 def test_image_ids_are_found_by_name_and_ambiguous_names_are_refused(tmp_path):

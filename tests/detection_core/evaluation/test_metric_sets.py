@@ -8,6 +8,7 @@ equal scores in no fixed order, so only LVIS's images have them.
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -83,9 +84,8 @@ def masked(image, true, found):
 
 def test_an_object_without_a_mask_is_not_required_and_hides_one_detection():
     left, right = [0, 0, 1, 0.5], [0, 0.5, 1, 1]
-    image = evaluated(
-        [left, right], [0, 0], [left, right, right], [0.9, 0.8, 0.7], [0] * 3, height=20, width=20
-    )
+    found = [left, right, right], [0.9, 0.8, 0.7], [0] * 3
+    image = evaluated([left, right], [0, 0], *found, height=20, width=20)
     half, other = (0, 0, 20, 10), (0, 10, 20, 20)
     options = VocOptions(masks=True)
     for true, expected in (([half, other], 1.0), ([half, (0, 0, 0, 0)], 1.0), ([(0, 0, 0, 0), other], 0.5)):
@@ -107,11 +107,8 @@ def test_lvis_counts_what_was_verified_and_takes_unknown_frequencies_for_none():
     alone = dataclasses.replace(image, truth=image.truth.take(np.zeros(1, bool)))
     found = evaluate_lvis([image], {0: "cat", 1: "dog"}, {})
     assert found["DetectionMasks_AP"] == pytest.approx(1.0) and found["DetectionMasks_APr"] == -1.0
-    for fields, expected in (
-        ({}, 1.0),
-        ({"labelled": [0]}, 0.5),
-        ({"labelled": [0], "not_exhaustive": [0]}, 1.0),
-    ):
+    some, all_of_it = {"labelled": [0]}, {"labelled": [0], "not_exhaustive": [0]}
+    for fields, expected in (({}, 1.0), (some, 0.5), (all_of_it, 1.0)):
         arrays = {name: np.array(value, np.int32) for name, value in fields.items()}
         first = dataclasses.replace(alone, truth=dataclasses.replace(alone.truth, **arrays))
         assert evaluate_lvis([first, image], {0: "cat"}, {})["DetectionMasks_AP"] == pytest.approx(expected)
@@ -123,11 +120,10 @@ def test_sets_of_masks_refuse_boxes():
     no_detection = dataclasses.replace(boxes, detections=boxes.detections.take(np.zeros(1, bool)))
     no_object = dataclasses.replace(boxes, truth=boxes.truth.take(np.zeros(1, bool)))
     for name in MASK_SETS:
+        options = MetricOptions(sets=(name,))
         for image, error in ((no_detection, DataError), (no_object, ModelError)):
             split = EvaluatedSplit(images=(image,), class_names=NAMES)
-            refused(
-                error, "image x: expected .* with masks", compute_metrics, split, MetricOptions(sets=(name,))
-            )
+            refused(error, "image x: expected .* with masks", compute_metrics, split, options)
 
 
 def test_counts_and_confusion_compare_masks_where_these_are_evaluated():
@@ -160,14 +156,12 @@ def test_overlaps_of_masks_are_those_of_a_slow_loop_for_any_number():
 
 
 def test_a_threshold_on_a_metric_whose_set_is_missing_names_the_set():
-    own = {
-        LVIS_SET: LVIS_METRICS[0],
-        "coco_mask_metrics": MASK_METRICS[1],
-        "coco_keypoint_metrics": "Keypoints_Precision/mAP",
-    }
-    own |= {name: metrics[1] for name, metrics in TIDE_METRICS.items()}
-    own |= {name: f"{SET_PREFIXES[name]}_Precision/mAP@0.5IOU" for name in SET_PREFIXES}
-    for name, metric in own.items():
+    masks = [*MASK_METRICS, "DetectionMasks_PerformanceByCategory/mAP/dog"]
+    own = {LVIS_SET: LVIS_METRICS[:1], "coco_mask_metrics": masks}
+    own |= {"coco_keypoint_metrics": ["Keypoints_Precision/mAP"]}
+    own |= {name: metrics[1:2] for name, metrics in TIDE_METRICS.items()}
+    own |= {name: [f"{SET_PREFIXES[name]}_Precision/mAP@0.5IOU"] for name in SET_PREFIXES}
+    for name, metric in ((name, metric) for name, metrics in own.items() for metric in metrics):
         check_metric_names([metric], EvalConfig(metrics_set=[name]), "here")
-        message = f"^here: expected a metric of the evaluation, found '{metric}'; add {name} to eval_config"
+        message = f"^here: expected a metric of the evaluation, found '{re.escape(metric)}'; add {name} to"
         refused(ConfigError, message, check_metric_names, [metric], EvalConfig(), "here")

@@ -25,7 +25,6 @@ from detection_core.evaluation.pictures import PictureOptions, PicturePlan, writ
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.ops.mask_runs import encode_masks
 from detection_core.ops.objects import new_truth
-from detection_core.structures import Instances
 from tests.support.blobs import scenes
 from tests.support.cases import cases
 from tests.support.evaluated_images import evaluated, make_detections, make_truth, random_images
@@ -127,15 +126,8 @@ def test_masks_keypoints_and_the_lines_between_them_are_drawn_at_detections_and_
     mask = np.zeros((1, 60, 80), np.uint8)
     mask[0, 20:40, 20:40] = 1
     keypoints = np.array([[[0.4, 0.3], [0.6, 0.3], [np.nan, np.nan], [0.1, 0.9]]], np.float32)
-    objects = Instances(
-        source_id="a",
-        height=60,
-        width=80,
-        boxes=np.array([[0.25, 0.25, 0.75, 0.75]], np.float32),
-        classes=np.array([1]),
-        masks=encode_masks(mask),
-        keypoints=keypoints,
-    )
+    objects = make_truth([[0.25, 0.25, 0.75, 0.75]], [1], height=60, width=80)
+    objects = dataclasses.replace(objects, masks=encode_masks(mask), keypoints=keypoints)
     edges = ((0, 1), (1, 2), (0, 9))  # a point that is not there has no line
     found = pictures.detection_boxes(objects, COLOURS, 0.5, PictureOptions(names=False, keypoint_edges=edges))
     true = pictures.truth_boxes(objects, COLOURS, names=False, edges=edges)

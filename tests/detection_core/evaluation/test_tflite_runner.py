@@ -194,18 +194,15 @@ def interpreter_of(outputs):
 
 
 @cases(
-    ([(OP, BOXES), (f"{OP}:1", LIST), (f"{OP}:2", LIST), (f"{OP}:3", COUNT)], "boxes classes scores count"),
-    ([(f"{OP}:2", LIST), (f"{OP}:3", COUNT), (OP, BOXES), (f"{OP}:1", LIST)], "scores count boxes classes"),
-    (
-        [(f"{CALL}:31", BOXES), (f"{CALL}:32", LIST), (f"{CALL}:33", LIST), (f"{CALL}:34", COUNT)],
-        "boxes classes scores count",
-    ),
-    (
-        [(f"{CALL}:1", LIST), (f"{CALL}:3", BOXES), (f"{CALL}:0", COUNT), (f"{CALL}:2", LIST)],
-        "scores boxes count classes",
-    ),
+    (OP, ("", ":1", ":2", ":3"), "boxes classes scores count"),
+    (OP, (":2", ":3", "", ":1"), "scores count boxes classes"),
+    (CALL, (":31", ":32", ":33", ":34"), "boxes classes scores count"),
+    (CALL, (":1", ":3", ":0", ":2"), "scores boxes count classes"),
 )
-def test_orders_of_outputs_that_exist(*, outputs, roles):
+def test_orders_of_outputs_that_exist(*, name, numbers, roles):
+    shapes = {"boxes": BOXES, "count": COUNT}
+    pairs = zip(numbers, roles.split(), strict=True)
+    outputs = [(name + number, shapes.get(role, LIST)) for number, role in pairs]
     expected = {role: 10 + i for i, role in enumerate(roles.split())}
     assert output_places(interpreter_of(outputs), "m") == expected
 

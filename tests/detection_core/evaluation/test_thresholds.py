@@ -39,6 +39,7 @@ GROUPS = {"pets": ("cat", "dog")}
 KINDS = (BOXES, *SHAPE_KINDS.values())
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 PETS = dict(enumerate("abcde"))
+LEVEL = "mAP.confidence: expected a level from 0.5 to 0.99"
 
 
 def verdict(demands, value, baseline=None, resampled=None):
@@ -142,10 +143,7 @@ def test_all_demands_are_judged_and_what_speaks_against_comes_alone():
     ({MAP: {"lower_bound": True}}, "expected a number, found True"),
     ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
     ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
-    *[
-        ({MAP: {"min_change": 0, "confidence": level}}, "mAP.confidence: expected a level from 0.5 to 0.99")
-        for level in (95, 0, 1, "0.95", None, True)
-    ],
+    *(({MAP: {"min_change": 0, "confidence": one}}, LEVEL) for one in (95, 0, 1, "0.95", None, True)),
 )
 def test_mistakes_in_settings(*, spec, message):
     error = refused(ConfigError, r"^s\.yaml", parse_thresholds, spec, COCO_METRICS, where="s.yaml")
@@ -206,11 +204,7 @@ def test_what_is_measured_on_resampled_images_and_what_cannot_be_known(monkeypat
     )
     resample(split, None, [MAP, MAP_50], groups={})
     assert sorted(taken) == [0, 1, 2, 3, 4]
-    for count, low in (
-        (10, 26.6631),
-        (30, 41.9785),
-        (1_000_000, 50.0),
-    ):
+    for count, low in ((10, 26.6631), (30, 41.9785), (1_000_000, 50.0)):
         found = Resampled(values=np.arange(1001.0), baseline=None, images=count).interval(0.9)
         assert found.value == pytest.approx((low, 1000 - low), abs=0.2)
 

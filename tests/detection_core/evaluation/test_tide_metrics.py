@@ -41,9 +41,8 @@ def test_figures_are_those_of_the_authors_package():
             images = tuple(tide_images(name, int(seed)))
             split = EvaluatedSplit(images=images, class_names=NAMES, compares_masks=compares_masks)
             found = compute_metrics(split, options)
-            assert tuple(found)[12:] == TIDE_METRICS[SETS[mode]] and set(found) <= set(
-                known_metrics(options, NAMES)
-            )
+            assert tuple(found)[12:] == TIDE_METRICS[SETS[mode]]
+            assert set(found) <= set(known_metrics(options, NAMES))
             values = list(found.values())[12:]
             np.testing.assert_allclose(values, expected, rtol=0, atol=1e-9, err_msg=key)
 
@@ -96,10 +95,8 @@ def gains(found):
 def test_a_correction_gains_what_the_error_cost():
     near = [0, 0, 0.3, 0.5]
     for box, label, expected in (
-        (LEFT, 0, {}),
-        (LEFT, 1, {CLASSIFICATION: 1.0}),
-        (near, 0, {LOCALIZATION: 1.0}),
-    ):
+        (LEFT, 0, {}), (LEFT, 1, {CLASSIFICATION: 1.0}), (near, 0, {LOCALIZATION: 1.0}),
+    ):  # fmt: skip
         found = errors_of(evaluated([LEFT], [0], [box], [0.9], [label]))
         own = {kind: found[f"TIDEBoxes_dAP@.50IOU/{kind}"] for kind in expected}
         assert own == pytest.approx(expected) and "missed" not in gains(found)

@@ -52,6 +52,11 @@ def test_a_problem_is_found_where_it_is_and_what_fits_passes():
     for precision in ("AUTO", "FLOAT16"):
         assert_fine(PYRAMID, {PRECISION: precision, SCALE: 8})
     assert_fine(LAYERS, {TRAIN: "unset"})
+    reader = "train_input_reader"
+    weights, reduced = f"{reader}.sample_from_datasets_weights", f"{reader}.decode_at_reduced_size"
+    assert_problems(PYRAMID, {weights: [0.5, -0.5]}, {weights, f"{weights}[1]"})
+    assert_each_refused(PYRAMID, {"eval_input_reader[0].sample_1_of_n_examples": 0})
+    assert_problems(PYRAMID, {reduced: True, f"{reader}.load_instance_masks": True}, {reduced})
 
 
 KEYPOINTS = "train_input_reader { num_keypoints: 3 load_multiclass_scores: true }"
@@ -353,11 +358,3 @@ def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
         (problem,) = find_problems(changed(PYRAMID, {SETS: name}))
         found = re.fullmatch(r".* use (.*)", problem.message)
         assert problem.path == f"{SETS}[0]" and found and found[1] in MEASURED, name
-
-
-def test_a_problem_of_a_reader_is_found_where_it_is_and_nowhere_else():
-    reader = "train_input_reader"
-    weights, reduced = f"{reader}.sample_from_datasets_weights", f"{reader}.decode_at_reduced_size"
-    assert_problems(PYRAMID, {weights: [0.5, -0.5]}, {weights, f"{weights}[1]"})
-    assert_each_refused(PYRAMID, {"eval_input_reader[0].sample_1_of_n_examples": 0})
-    assert_problems(PYRAMID, {reduced: True, f"{reader}.load_instance_masks": True}, {reduced})
