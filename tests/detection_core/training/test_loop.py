@@ -146,6 +146,7 @@ def test_a_loss_that_is_no_number_stops_with_the_step_it_came_from(straight, tmp
     with pytest.raises(ModelError, match=message):
         train(model, tmp_path, ending, data=poisoned(6), log_every=4, checkpoint_every=2)
     assert runs.kept(tmp_path) == [2, 4, 6]
+    assert train(TinyModel(), tmp_path, num_steps=6).start_step == 6
     assert_equal(straight.seen.weights[6], model.variables)
     assert ending.told == [ModelError, "closed"]
 
