@@ -105,9 +105,8 @@ def test_one_checkpoint_every_few_hours_stays_for_good(tmp_path, monkeypatch):
     now = 1e9
     monkeypatch.setattr("detection_core.training.checkpoints.time.monotonic", lambda: now)
     for first in (1, 11):  # in two processes
-        checkpoints = TrainingCheckpoints(
-            {"weights": tf.Variable(0.0)}, str(tmp_path), keep=2, keep_every_n_hours=3
-        )
+        variables = {"weights": tf.Variable(0.0)}
+        checkpoints = TrainingCheckpoints(variables, str(tmp_path), keep=2, keep_every_n_hours=3)
         for step in range(first, first + 10):
             now += 3600
             checkpoints.save(step)

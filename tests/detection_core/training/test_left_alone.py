@@ -19,6 +19,7 @@ from detection_core.errors import DataError, StorageError, as_user_error
 from detection_core.training.trial_updates import BatchTooLargeError
 from tests.detection_core.tasks.hungry_training import hungry_detectors, train_hungry
 from tests.detection_core.training import runs
+from tests.support.cases import refused
 from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
 from tests.support.record_files import example, write_records
@@ -45,8 +46,7 @@ def checkpoint_unreadable(folder, caplog):
     data, away = folder / "checkpoints" / "ckpt-4.data-00000-of-00001", folder / "away"
     data.rename(away)
     data.symlink_to("/proc/self/mem")  # whose first bytes give EIO
-    with pytest.raises(StorageError, match="Input/output error"):
-        run(folder, 6)
+    refused(StorageError, "Input/output error", run, folder, 6)
     away.replace(data)
     assert run(folder).start_step == 4
 
@@ -83,13 +83,11 @@ def read_while(folder, change):
 
 
 def shard_gone(folder, caplog):
-    with pytest.raises(DataError, match="examples-00000-of-00001"):
-        read_while(folder, Path.unlink)
+    refused(DataError, "examples-00000-of-00001", read_while, folder, Path.unlink)
 
 
 def record_damaged(folder, caplog):
-    with pytest.raises(DataError, match=r"tfrecord, record \d"):
-        read_while(folder, damage)
+    refused(DataError, r"tfrecord, record \d", read_while, folder, damage)
 
 
 def train_with(bad, folder, images):
@@ -110,8 +108,7 @@ def image_that_does_not_decode(folder, caplog):
     listed = json.loads((folder / "1" / "run" / "left_out.jsonl").read_text())
     assert (listed["index"], listed["image"]) == (50, "17")
     message = r"record 20: expected at most 1\.00% .*found 1 of 21; the first is the image '17'"
-    with pytest.raises(DataError, match=message):
-        train_with([bad], folder / "few", 20)
+    refused(DataError, message, train_with, [bad], folder / "few", 20)
 
 
 def clock_set_back(folder, caplog):

@@ -26,14 +26,9 @@ def test_a_machine_is_as_able_as_its_weakest_gpu(monkeypatch):
     details = lambda gpu: {} if gpu is None else {"compute_capability": gpu}  # noqa: E731
     monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
     for capabilities, expected in (
-        ([(8, 0)], BFLOAT16),
-        ([(12, 0)], BFLOAT16),
-        ([(9, 0), (7, 5)], FLOAT16),
-        ([(7, 0)], FLOAT16),
-        ([(6, 1)], FLOAT32),
-        ([None], FLOAT32),
-        ([], FLOAT32),
-    ):
+        ([(8, 0)], BFLOAT16), ([(12, 0)], BFLOAT16), ([(9, 0), (7, 5)], FLOAT16), ([(7, 0)], FLOAT16),
+        ([(6, 1)], FLOAT32), ([None], FLOAT32), ([], FLOAT32),
+    ):  # fmt: skip
         found = {"GPU": capabilities}
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind, found=found: found.get(kind, []))
         assert device_precision() is choose_precision(None) is expected, capabilities
