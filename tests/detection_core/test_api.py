@@ -74,13 +74,9 @@ def test_the_import_and_the_check_of_a_config_cost_no_tensorflow(tmp_path):
 
 def test_every_public_name_is_there_typed_and_not_hidden_by_a_module():
     tree = ast.parse(Path(detection_core.__file__).read_text(encoding="utf-8"))
-    typed = {
-        alias.name: node.module
-        for block in tree.body
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for node in block.body
-        for alias in node.names
-    }
+    blocks = [block for block in tree.body if isinstance(block, ast.If)]
+    assert [ast.unparse(block.test) for block in blocks] == ["TYPE_CHECKING"]
+    typed = {alias.name: node.module for node in blocks[0].body for alias in node.names}
     assert sorted(typed) == sorted(detection_core.__all__)
     for name, module in typed.items():
         found = getattr(detection_core, name)

@@ -163,10 +163,8 @@ def test_parts_in_any_order_and_of_any_size_add_up_to_the_whole(kind, data):
     images = shaped_images(data.draw(st.integers(0, 99)))
     whole = match_images(images, NAMES, kind)
     cuts = sorted(data.draw(st.sets(st.integers(1, len(images) - 1), max_size=6)))
-    parts = [
-        match_images(images[start:end], NAMES, kind, first=start)
-        for start, end in itertools.pairwise([0, *cuts, len(images)])
-    ]
+    bounds = itertools.pairwise([0, *cuts, len(images)])
+    parts = [match_images(images[start:end], NAMES, kind, first=start) for start, end in bounds]
     joined = join_tables(data.draw(st.permutations(parts)))
     with mock.patch.object(coco_matching, "_PAIRS_AT_ONCE", data.draw(st.integers(1, 400))):
         in_chunks = match_images(images, NAMES, kind)
@@ -200,15 +198,12 @@ def test_masks_and_keypoints_are_equal_to_pycocotools(*, seed):
             assert 0.01 < found[kind.map_name] < 0.9, "something is found, and something not"
 
 
-def test_no_detections_no_objects_and_more_than_a_hundred_of_a_class():
+def test_no_detections_no_objects_more_than_a_hundred_of_a_class_and_two_objects_by_hand():
     with_object = [evaluated([[0, 0, 0.5, 0.5]], [0], [], [], [])]
     assert compare_with_pycocotools(with_object)["DetectionBoxes_Precision/mAP"] == 0.0
     assert set(evaluate_coco([evaluated([], [], [], [], [])], NAMES).metrics().values()) == {-1.0}
     compare_with_pycocotools(random_images(11, count=3, classes=3, max_objects=40, clutter=900))
-
-
-def test_hand_worked():
-    """Two objects, one found exactly, one missed; a better-scored false alarm halves the precision."""
+    # Two objects, one found exactly, one missed; a better-scored false alarm halves the precision.
     objects, found = [[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1]], [[0, 0, 0.5, 0.5], [0, 0.5, 0.4, 0.9]]
     result = evaluate_coco([evaluated(objects, [0, 0], found, [0.8, 0.9], [0, 0])], NAMES)
     # Recall 0 .. 0.50 is reached with precision 1/2: 51 of 101 points.
@@ -376,16 +371,13 @@ def test_boxes_have_the_same_numbers_beside_shapes_and_names_are_known_before():
     assert list(found)[12:] == [*KEYPOINT_METRICS, "Keypoints_PerformanceByCategory/mAP/dog"]
 
 
-def test_an_object_s_area_is_that_of_its_record_else_its_mask_s():
+def test_an_area_is_the_record_s_else_the_mask_s_and_what_has_no_shape_is_refused():
     images = shaped_images(3)
     truth, found = coco_dictionaries(images, NAMES, "segm")
     areas = np.concatenate([image.truth.area for image in images])
     masks = [a["area"] for a, area in zip(truth["annotations"], areas, strict=True) if not area]
     assert all(area == int(area) for area in masks) and len(masks) > 20
     assert all(a["area"] == int(a["area"]) for a in found["annotations"])
-
-
-def test_objects_and_detections_without_shapes_are_refused():
     boxes = evaluated([[0, 0, 1, 1]], [0], [[0, 0, 1, 1]], [0.9], [0])
     shaped = next(image for image in shaped_images(0) if len(image.truth.classes))
     no_detection = dataclasses.replace(boxes, detections=boxes.detections.take(np.zeros(1, bool)))

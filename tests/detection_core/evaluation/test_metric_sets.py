@@ -6,6 +6,7 @@ equal scores in no fixed order, so only LVIS's images have them.
 """
 
 import dataclasses
+import itertools
 import json
 import math
 import re
@@ -36,16 +37,14 @@ from tests.support.evaluated_images import DATA, NAMES, evaluated, flagged_image
 
 GOLDENS = json.loads((DATA / "flagged_images_metrics.json").read_text())
 FREQUENCIES = dict(enumerate(("RARE", "COMMON", "COMMON", "FREQUENT", "FREQUENT")))
-LABEL_MAP = LabelMap(
-    items=tuple(LabelMapItem(id=c + 1, name=NAMES[c], frequency=FREQUENCIES[c]) for c in NAMES)
-)
+ITEMS = tuple(LabelMapItem(id=c + 1, name=NAMES[c], frequency=FREQUENCIES[c]) for c in NAMES)
+LABEL_MAP = LabelMap(items=ITEMS)
 
 
 @pytest.fixture(scope="module")
 def images():
-    return {
-        (seed, ties): tuple(flagged_images(seed, ties=ties)) for seed in range(3) for ties in (False, True)
-    }
+    kinds = itertools.product(range(3), (False, True))
+    return {(seed, ties): tuple(flagged_images(seed, ties=ties)) for seed, ties in kinds}
 
 
 @pytest.mark.parametrize("name", sorted({key.split()[0] for key in GOLDENS}))
@@ -64,9 +63,8 @@ def test_figures_and_names_are_those_of_the_published_tools(images, name):
 
 def test_every_set_of_flags_and_masks_is_compared():
     assert {key.split()[0] for key in GOLDENS} == {*VOC_SETS, LVIS_SET}
-    assert MASK_SETS - {LVIS_SET, "coco_mask_metrics", "tide_mask_metrics"} == {
-        n for n in VOC_SETS if VOC_SETS[n](MetricOptions()).masks
-    }
+    with_masks = {n for n in VOC_SETS if VOC_SETS[n](MetricOptions()).masks}
+    assert MASK_SETS - {LVIS_SET, "coco_mask_metrics", "tide_mask_metrics"} == with_masks
     assert LABEL_MAP.frequencies == FREQUENCIES
 
 
@@ -82,7 +80,7 @@ def masked(image, true, found):
     return EvaluatedImage(truth=truth, detections=dataclasses.replace(image.detections, masks=blocks(*found)))
 
 
-def test_an_object_without_a_mask_is_not_required_and_hides_one_detection():
+def test_an_object_without_a_mask_hides_one_detection_and_one_with_an_empty_box_is_left_out():
     left, right = [0, 0, 1, 0.5], [0, 0.5, 1, 1]
     found = [left, right, right], [0.9, 0.8, 0.7], [0] * 3
     image = evaluated([left, right], [0, 0], *found, height=20, width=20)
@@ -92,18 +90,14 @@ def test_an_object_without_a_mask_is_not_required_and_hides_one_detection():
         # In the last case the first detection is hidden, the second hits, or is second to none.
         found = [half, other, other] if expected == 1.0 else [half, half, other]
         assert evaluate_voc([masked(image, true, found)], {0: "cat"}, options)[options.map_name] == expected
-
-
-def test_detections_with_an_empty_box_are_left_out_as_in_the_object_detection_api():
     image = evaluated([[0, 0, 1, 1]], [0], [[0.5, 0, 0.5, 1], [0, 0, 1, 1]], [0.9, 0.8], [0, 0])
     assert evaluate_voc([image], {0: "cat"}, VocOptions())[VocOptions().map_name] == 1.0
 
 
 def test_lvis_counts_what_was_verified_and_takes_unknown_frequencies_for_none():
     box, mask = [0, 0, 1, 1], (0, 0, 20, 20)
-    image = masked(
-        evaluated([box], [0], [box, box], [0.8, 0.9], [0, 1], height=20, width=20), [mask], [mask] * 2
-    )
+    image = evaluated([box], [0], [box, box], [0.8, 0.9], [0, 1], height=20, width=20)
+    image = masked(image, [mask], [mask] * 2)
     alone = dataclasses.replace(image, truth=image.truth.take(np.zeros(1, bool)))
     found = evaluate_lvis([image], {0: "cat", 1: "dog"}, {})
     assert found["DetectionMasks_AP"] == pytest.approx(1.0) and found["DetectionMasks_APr"] == -1.0
@@ -163,5 +157,6 @@ def test_a_threshold_on_a_metric_whose_set_is_missing_names_the_set():
     own |= {name: [f"{SET_PREFIXES[name]}_Precision/mAP@0.5IOU"] for name in SET_PREFIXES}
     for name, metric in ((name, metric) for name, metrics in own.items() for metric in metrics):
         check_metric_names([metric], EvalConfig(metrics_set=[name]), "here")
-        message = f"^here: expected a metric of the evaluation, found '{re.escape(metric)}'; add {name} to"
+        found = f"'{re.escape(metric)}'; add {name} to eval_config"
+        message = f"^here: expected a metric of the evaluation, found {found}"
         refused(ConfigError, message, check_metric_names, [metric], EvalConfig(), "here")

@@ -84,9 +84,8 @@ def test_boxes_and_names_without_an_end_are_drawn_to_the_picture_s(*, box, text)
 
 
 def drawn(**fields):
-    truth = pictures.host_truth(
-        new_truth(tf.constant([[0.25, 0.25, 0.75, 0.75]]), tf.constant([1]), **fields)
-    )
+    truth = new_truth(tf.constant([[0.25, 0.25, 0.75, 0.75]]), tf.constant([1]), **fields)
+    truth = pictures.host_truth(truth)
     return np.asarray(pictures.draw_truth(GREY, truth, ["cat", "dog"], longest=320)).astype(int)
 
 
@@ -193,13 +192,11 @@ def test_boxes_are_labelled_and_bounded_and_pictures_spread_evenly():
     drawn_boxes = pictures.detection_boxes(found, COLOURS, 0.5)
     assert [b.text for b in drawn_boxes] == ["green 0.90", "red 0.80"]
     for options, texts in (
-        (PictureOptions(most_boxes=1), ["green 0.90"]),
-        (PictureOptions(most_boxes=0), []),
-        (PictureOptions(names=False), ["0.90", "0.80"]),
-        (PictureOptions(scores=False), ["green", "red"]),
-        (PictureOptions(names=False, scores=False), ["", ""]),
-    ):
-        assert [b.text for b in pictures.detection_boxes(found, COLOURS, 0.5, options)] == texts
+        ({"most_boxes": 1}, ["green 0.90"]), ({"most_boxes": 0}, []), ({"names": False}, ["0.90", "0.80"]),
+        ({"scores": False}, ["green", "red"]), ({"names": False, "scores": False}, ["", ""]),
+    ):  # fmt: skip
+        drawn_boxes = pictures.detection_boxes(found, COLOURS, 0.5, PictureOptions(**options))
+        assert [b.text for b in drawn_boxes] == texts
     (box,) = pictures.truth_boxes(make_truth([[0, 0, 1, 1]], [1]), COLOURS, names=False, colour=(1, 2, 3))
     assert (box.text, box.drawn_colour) == ("", (1, 2, 3))
 

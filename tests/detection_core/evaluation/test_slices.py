@@ -74,10 +74,8 @@ def test_a_slice_is_measured_as_if_its_images_were_the_split(tmp_path):
 
 def test_parts_keep_what_counts():
     images = random_images(1)
-    labelled = [
-        dataclasses.replace(i, truth=dataclasses.replace(i.truth, labelled=np.array([0], np.int32)))
-        for i in images
-    ]
+    truths = [dataclasses.replace(i.truth, labelled=np.array([0], np.int32)) for i in images]
+    labelled = [dataclasses.replace(i, truth=truth) for i, truth in zip(images, truths, strict=True)]
     split = split_of(labelled, labelled_only=True)
     split.table(BOXES)
     part = split.part(np.arange(40))

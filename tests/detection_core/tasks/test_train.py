@@ -57,16 +57,11 @@ class Run:
     def __call__(self, name="a", warm_start="", code_version="", **overrides: Any) -> TrainReport:
         config = self.config or parse_pipeline_config(config_text(backbone=self.backbone))
         config = apply_overrides(config, overrides)
-        return train(
-            check_pipeline_config(point_at_examples(config, str(self.examples), eval_split="train")),
-            model_dir=str(self.root / name / "model"),
-            model_run_dir=str(self.root / name / "run"),
-            work_dir=str(self.root / "work"),
-            warm_start_dir=warm_start,
-            log_every=2,
-            progress=self._progress,
-            resume=ResumeOptions(code_version=code_version),
-        )
+        config = check_pipeline_config(point_at_examples(config, str(self.examples), eval_split="train"))
+        places = {"model_dir": f"{name}/model", "model_run_dir": f"{name}/run", "work_dir": "work"}
+        given = {place: str(self.root / path) for place, path in places.items()}
+        given |= {"warm_start_dir": warm_start, "resume": ResumeOptions(code_version=code_version)}
+        return train(config, log_every=2, progress=self._progress, **given)
 
     def _progress(self, update: ProgressUpdate) -> None:
         self.updates.append(update)
@@ -177,11 +172,8 @@ def test_a_warm_start_takes_the_weights_that_fit(run, report):
 def test_the_record_tells_what_a_checkpoint_gave_and_the_detector_holds_the_averages(run, tmp_path):
     # Weights of a TensorFlow 1 classifier, trained, with their moving average in the detector.
     network = load_detector(str(trained("ssd") / "model")).model.network
-    backbone = {
-        v.name.removeprefix("FeatureExtractor/"): v.variable.numpy()
-        for v in scoped_variables(network, MOBILENET)
-        if v.backbone
-    }
+    variables = [v for v in scoped_variables(network, MOBILENET) if v.backbone]
+    backbone = {v.name.removeprefix("FeatureExtractor/"): v.variable.numpy() for v in variables}
     prefix = tmp_path / "mobilenet_v2.ckpt"
     changes = {
         "train_config.fine_tune_checkpoint": write_named_checkpoint(backbone, prefix),

@@ -79,23 +79,19 @@ def test_what_is_truncated_incomplete_or_no_checkpoint_is_an_error(prefix, tmp_p
     message = "expected 3 data files .* found 1, without model.ckpt-3.data-00000-of-00003"
     refused(ModelError, message, CheckpointFile, prefix)
     Path(f"{prefix}.data-00001-of-00003").unlink()
-    message = r"^\S+model.ckpt-3: expected 1 data file .* found 0, without model.ckpt-3.data-00000-of-00001"
+    message = f"^{prefix}: expected 1 data file .* found 0, without model.ckpt-3.data-00000-of-00001; copy"
     refused(ModelError, message, CheckpointFile, prefix)
 
 
-def test_a_detector_of_tensorflow_1_has_its_heads_beside_the_extractor(tmp_path):
+def test_the_format_chooses_the_names_and_tensorflow_1_has_its_own_heads(tmp_path):
     names = ("FeatureExtractor/MobilenetV1/Conv2d_0/weights", "BoxPredictor_0/ClassPredictor/weights")
     values = {name: np.zeros(1, np.float32) for name in names}
     prefix = write_named_checkpoint(values, tmp_path / "model.ckpt")
     content = checkpoint_content(CheckpointFile(prefix), checkpoint_names())
     assert (content.named, content.of, content.heads, content.variables) == (True, DETECTOR, True, 2)
     assert content.text() == "a detector's checkpoint with heads (name-based, TensorFlow 1, 2 values)"
-
-
-def test_the_format_chooses_the_names():
-    objects, named = (
-        Naming(kinds={}, detector=d, classifier=("c/",), heads="heads") for d in ("model/", "Model/")
-    )
+    about = {"kinds": {}, "classifier": ("c/",), "heads": "heads"}
+    objects, named = (Naming(detector=detector, **about) for detector in ("model/", "Model/"))
     names = CheckpointNames(object_based=objects, name_based=named)
     assert names.naming(named=False) is objects and names.naming(named=True) is named
 
@@ -256,10 +252,8 @@ def test_what_a_file_system_or_the_reader_of_tensorflow_raises_is_no_damage(whol
     assert "ulimit -n" in kept_because(whole)
 
 
-OBJECTS = {
-    "model/a/0/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),
-    "model/b/bias": np.ones(2, np.float32),
-}
+OBJECTS = {"model/a/0/kernel": np.arange(6, dtype=np.float32).reshape(2, 3)}
+OBJECTS |= {"model/b/bias": np.ones(2, np.float32)}
 
 
 def test_variables_and_slots_are_found_by_object_path_and_others_are_foreign(tmp_path):

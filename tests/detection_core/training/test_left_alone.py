@@ -34,13 +34,6 @@ def run(folder, steps=4, **options):
     return runs.train(TinyModel(), folder, **({"num_steps": steps, "checkpoint_every": 1} | options))
 
 
-def damage(file):
-    """Change a byte in the middle of a file, as a disk does."""
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    file.write_bytes(content)
-
-
 def checkpoint_unreadable(folder, caplog):
     run(folder)
     data, away = folder / "checkpoints" / "ckpt-4.data-00000-of-00001", folder / "away"
@@ -87,7 +80,7 @@ def shard_gone(folder, caplog):
 
 
 def record_damaged(folder, caplog):
-    refused(DataError, r"tfrecord, record \d", read_while, folder, damage)
+    refused(DataError, r"tfrecord, record \d", read_while, folder, runs.flip_a_byte)
 
 
 def train_with(bad, folder, images):

@@ -44,10 +44,8 @@ def test_killed_and_resumed_training_equals_an_undisturbed_one(straight, tmp_pat
     assert (end.start_step, end.step) == (5, 10)
     assert_equal(straight.model.variables, resumed.variables)
     assert_equal(straight.result.average.averages, end.average.averages)
-    ours, theirs = (
-        [json.loads(line) for line in path.read_text().splitlines()]
-        for path in (straight.folder / "history.jsonl", history)
-    )
+    texts = [path.read_text().splitlines() for path in (straight.folder / "history.jsonl", history)]
+    ours, theirs = ([json.loads(line) for line in lines] for lines in texts)
     assert [line["step"] for line in ours] == [line["step"] for line in theirs] == list(range(1, 11))
     for key in ("learning_rate", "loss"):
         assert [line[key] for line in ours] == pytest.approx([line[key] for line in theirs], rel=1e-5)

@@ -70,8 +70,7 @@ def test_golden_updates(case, monkeypatch):
             if kind not in (f"step{number}", f"step{number}_average"):
                 continue
             kept = named[variable] if kind == f"step{number}" else averages[named[variable].ref()]
-            np.testing.assert_allclose(
-                goldens.sampled(kept.numpy()), values, rtol=tolerance, atol=tolerance * 0.1, err_msg=key
-            )
+            bounds = {"rtol": tolerance, "atol": tolerance * 0.1, "err_msg": key}
+            np.testing.assert_allclose(goldens.sampled(kept.numpy()), values, **bounds)
     if "trained_variables" in facts:
         assert len(state.variables) == facts["trained_variables"]
