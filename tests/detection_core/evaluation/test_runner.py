@@ -255,32 +255,24 @@ def test_a_whole_one_is_loaded_with_its_signature(saved):
         load_saved_model(str(saved))
 
 
-@cases(*DAMAGE)
-def test_damage_is_one_message_for_every_reader(saved, tmp_path, *, damage):
-    shutil.copytree(saved, tmp_path / "m")
-    alter(tmp_path / "m", DAMAGE[damage])
-    for load in (load_runner, ServedModel):
-        error = refused(ModelError, r"expected a .* found .*export the model", load, str(tmp_path / "m"))
-        assert error.where == str(tmp_path / "m")
-
-
-LOADED = "files that cannot be loaded"
+EXPORTED, LOADED = r"expected a .* found .*export the model", "files that cannot be loaded"
 VARIABLES = ("variables/variables.index", "variables/variables.data-00000-of-00001")
 CUT = itertools.product(VARIABLES, (b"", b"x"))
 
 
 @cases(
+    *(("", lambda path, change=change: alter(path, change), EXPORTED) for change in DAMAGE.values()),
     ("variables", shutil.rmtree, LOADED),
     *((name, os.remove, LOADED) for name in VARIABLES),
     *((name, lambda path, c=c: path.write_bytes(c), f"{LOADED}|damaged or truncated") for name, c in CUT),
     ("fingerprint.pb", lambda path: (path.unlink(), os.mkfifo(path)), ""),
     ("fingerprint.pb", lambda path: path.write_bytes(b"\xff" * 50), ""),
 )
-def test_missing_and_damaged_files_are_one_message(saved, tmp_path, *, name, change, message):
+def test_damage_and_missing_files_are_one_message_for_every_reader(saved, tmp_path, *, name, change, message):
     shutil.copytree(saved, tmp_path / "m")
     change(tmp_path / "m" / name)
     for load in (load_runner, ServedModel):
-        refused(ModelError, message, load, str(tmp_path / "m"))
+        assert refused(ModelError, message, load, str(tmp_path / "m")).where == str(tmp_path / "m")
 
 
 def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
