@@ -11,18 +11,12 @@ from detection_core.errors import ModelError
 from detection_core.families.efficientdet.network import NodeFusion
 from detection_core.parts.layers.keras_layers import AddConstant
 from detection_core.parts.necks import WeightedFusion
+from detection_core.quantization import quantizers
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.equalisation import correct_biases
 from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_fusions
 from detection_core.quantization.graph import read_graph, rebuild, split_sums
 from detection_core.quantization.layer_errors import OTHER, layer_groups
-from detection_core.quantization.quantizers import (
-    SMALLEST_FACTOR,
-    Clock,
-    FactorQuantizer,
-    ProductQuantizer,
-    unquantized_outputs,
-)
 from tests.support.cases import cases, refused
 from tests.support.small_detectors import small_detector
 from tests.support.tiny_network import tiny_network
@@ -187,12 +181,12 @@ def test_pooled_values_are_in_the_stage_of_their_map_and_other_names_are_a_part_
 
 
 OPTIONS = QuantizationOptions(delay=0)
-CLOCK = Clock(0, None)
+CLOCK = quantizers.Clock(0, None)
 LOW, HIGH = -1.3, 2.9
 
 
-def product(factor: tf.Variable, options: QuantizationOptions = OPTIONS) -> ProductQuantizer:
-    return ProductQuantizer(options, CLOCK, factor=factor, input_range=lambda: (LOW, HIGH))
+def product(factor: tf.Variable, options: QuantizationOptions = OPTIONS) -> quantizers.ProductQuantizer:
+    return quantizers.ProductQuantizer(options, CLOCK, factor=factor, input_range=lambda: (LOW, HIGH))
 
 
 def test_the_product_with_a_single_factor_loses_nothing_more():
@@ -200,14 +194,14 @@ def test_the_product_with_a_single_factor_loses_nothing_more():
     codes = tf.quantization.fake_quant_with_min_max_vars(pixels, LOW, HIGH)
     for factor in (0.37, 1.0, 4.2):
         variable = tf.Variable(factor)
-        kept = FactorQuantizer(8, CLOCK)(variable, False, {})
+        kept = quantizers.FactorQuantizer(8, CLOCK)(variable, False, {})
         np.testing.assert_allclose(kept, factor, rtol=1e-6)
         found = product(variable)(codes * kept, False, {})
         np.testing.assert_allclose(found, codes * factor, rtol=1e-4, atol=1e-6)
 
 
 def test_a_range_follows_the_factor_which_training_moves():
-    small = [LOW * SMALLEST_FACTOR, HIGH * SMALLEST_FACTOR]
+    small = [LOW * quantizers.SMALLEST_FACTOR, HIGH * quantizers.SMALLEST_FACTOR]
     for factor, expected in (
         (-2.0, [-2 * HIGH, -2 * LOW]),
         # A dead one has steps that integer kernels take.
@@ -220,11 +214,11 @@ def test_a_range_follows_the_factor_which_training_moves():
         np.testing.assert_allclose(product(tf.Variable(factor)).range_of({}), expected, rtol=1e-5)
     low, high = product(tf.Variable(0.5), QuantizationOptions(delay=0, symmetric=True)).range_of({})
     np.testing.assert_allclose(low, -high * 128 / 127, rtol=1e-6)
-    found = FactorQuantizer(8, CLOCK)(tf.Variable([0.5, 2.0, 0.0]), False, {})
+    found = quantizers.FactorQuantizer(8, CLOCK)(tf.Variable([0.5, 2.0, 0.0]), False, {})
     np.testing.assert_allclose(found, [0.5, 2.0, 0.0], atol=2 / 255)
     factor = tf.Variable(0.5)
     with tf.GradientTape() as tape:
-        kept = FactorQuantizer(8, CLOCK)(factor, True, {})
+        kept = quantizers.FactorQuantizer(8, CLOCK)(factor, True, {})
         loss = tf.reduce_sum(product(factor)(tf.constant([0.5, 1.0]) * kept, True, {}))
     np.testing.assert_allclose(tape.gradient(loss, factor), 1.5, rtol=1e-5)
 
@@ -245,7 +239,7 @@ def test_a_corrected_channel_has_the_mean_that_its_kernel_would_have_given():
     def own_means(name: str) -> np.ndarray:
         """Mean over positions of what a layer adds itself, float [C]."""
         twin = aware.network.get_layer(PREFIX + name)
-        with unquantized_outputs() as outputs:
+        with quantizers.unquantized_outputs() as outputs:
             given, _ = tf_keras.Model(aware.network.inputs, [twin.input, twin.output])(PIXELS)
         error = outputs[twin.name] - folded.network.get_layer(name)(given)
         return error.numpy().mean(axis=(0, 1, 2))
