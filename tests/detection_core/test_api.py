@@ -16,6 +16,7 @@ from PIL import Image
 
 import detection_core
 from tests.docs.reference import example_code
+from tests.support.cases import refused
 from tests.support.plain_backbone import PLAIN as BACKBONE
 from tests.support.tiny_training import config_text, write_examples
 
@@ -73,13 +74,9 @@ def test_the_import_and_the_check_of_a_config_cost_no_tensorflow(tmp_path):
 
 def test_every_public_name_is_there_typed_and_not_hidden_by_a_module():
     tree = ast.parse(Path(detection_core.__file__).read_text(encoding="utf-8"))
-    typed = {
-        alias.name: node.module
-        for block in tree.body
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for node in block.body
-        for alias in node.names
-    }
+    blocks = [block for block in tree.body if isinstance(block, ast.If)]
+    assert [ast.unparse(block.test) for block in blocks] == ["TYPE_CHECKING"]
+    typed = {alias.name: node.module for node in blocks[0].body for alias in node.names}
     assert sorted(typed) == sorted(detection_core.__all__)
     for name, module in typed.items():
         found = getattr(detection_core, name)
@@ -100,12 +97,9 @@ def test_overrides_are_applied_and_contradictions_refused(config_path, tmp_path)
         detection_core.load_config(config_path, {"train_config.batch_size": 0})
     options = detection_core.TFLiteExportOptions(max_map_drop=0.02)
     for verb, given in ((detection_core.quantize, {}), (detection_core.export, {"options": options})):
-        with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
-            verb(tmp_path, output=tmp_path / "out", **given)
-    with pytest.raises(TypeError, match="max_map_drop"):
-        detection_core.TFLiteExportOptions()
-    with pytest.raises(TypeError, match="options"):
-        detection_core.export(tmp_path, output=tmp_path / "out")
+        refused(detection_core.ContractError, str(tmp_path), verb, tmp_path, output=tmp_path / "out", **given)
+    refused(TypeError, "max_map_drop", detection_core.TFLiteExportOptions)
+    refused(TypeError, "options", detection_core.export, tmp_path, output=tmp_path / "out")
 
 
 def test_a_training_of_plain_records_and_a_detector_of_a_config_and_of_a_folder(config_path, trained, root):

@@ -22,6 +22,7 @@ def test_what_is_no_text_file_is_one_error(tmp_path):
     os.symlink("loop", tmp_path / "loop")
     with open(tmp_path / "large", "wb") as f:
         f.truncate(5 * 2**30)  # sparse
+    most = f"a settings file of at most {files.MAX_TEXT_BYTES:,} bytes, found 5,368,709,120"
     for path, message in (
         (tmp_path / "none", "cannot read the settings file .*No such file"),
         (tmp_path / "loop", "cannot read the settings file"),
@@ -31,10 +32,7 @@ def test_what_is_no_text_file_is_one_error(tmp_path):
         (tmp_path, "found no regular file"),
         (tmp_path / "pipe", "found no regular file"),
         ("/dev/zero", "found no regular file"),
-        (
-            tmp_path / "large",
-            f"a settings file of at most {files.MAX_TEXT_BYTES:,} bytes, found 5,368,709,120",
-        ),
+        (tmp_path / "large", most),
     ):
         error = refused(ConfigError, message, files.read_user_text, str(path), what="settings file")
         assert "\n" not in str(error)
@@ -53,15 +51,7 @@ def test_a_byte_order_mark_is_no_text_and_a_longer_file_may_be_allowed(tmp_path,
     refused(ConfigError, message, files.read_user_text, "s3://bucket/a.txt", what="list", longest=99)
 
 
-def test_values_come_with_the_places_of_their_keys():
-    tree, locations = parse_yaml_with_lines("a: 1\nb:\n  c: [x, y]\n", "s.yaml")
-    assert tree == {"a": 1, "b": {"c": ["x", "y"]}}
-    lines = {"a": 1, "b": 2, "b.c": 3, "b.c[0]": 3, "b.c[1]": 3}
-    assert locations == {"": "s.yaml"} | {path: f"s.yaml:{line}" for path, line in lines.items()}
-    assert parse_yaml_with_lines("", "s.yaml") == (None, {"": "s.yaml"})
-
-
-def test_plain_values_are_those_of_pyyaml_but_for_dates():
+def test_plain_values_are_those_of_pyyaml_but_for_dates_and_come_with_their_places():
     text = """
     texts: [a, 'b', "c", 1e5, '1', !!str 1, "2026-01-01", "!x"]
     numbers: [1, -2, 0x10, 1_000, 1.5, -.5, .inf, !!float 1]
@@ -75,6 +65,11 @@ def test_plain_values_are_those_of_pyyaml_but_for_dates():
     assert parse_yaml("[2026-01-01, 2026-13-45]", "s.yaml") == ["2026-01-01", "2026-13-45"]
     # A long row of digits is no number of base 60.
     assert parse_yaml("1" + ":1" * 1_000_000, "s.yaml").startswith("1:1:")
+    tree, locations = parse_yaml_with_lines("a: 1\nb:\n  c: [x, y]\n", "s.yaml")
+    assert tree == {"a": 1, "b": {"c": ["x", "y"]}}
+    lines = {"a": 1, "b": 2, "b.c": 3, "b.c[0]": 3, "b.c[1]": 3}
+    assert locations == {"": "s.yaml"} | {path: f"s.yaml:{line}" for path, line in lines.items()}
+    assert parse_yaml_with_lines("", "s.yaml") == (None, {"": "s.yaml"})
 
 
 def test_an_alias_is_a_copy_and_mappings_are_merged_as_pyyaml_merges_them():

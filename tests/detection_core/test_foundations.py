@@ -66,11 +66,8 @@ def nothing_hidden(monkeypatch):
 @cases(str, repr, json.dumps, urllib.parse.quote, urllib.parse.quote_plus)
 def test_a_secret_is_masked_however_it_is_quoted(*, quote):
     hide(_SENTINEL)
-    assert redact(f"the server said {quote(_SENTINEL)} and went") in (
-        "the server said *** and went",
-        "the server said '***' and went",
-        'the server said "***" and went',
-    )
+    masked = [f"the server said {mark}***{mark} and went" for mark in ("", "'", '"')]
+    assert redact(f"the server said {quote(_SENTINEL)} and went") in masked
 
 
 def test_what_is_no_secret_stays_and_what_a_terminal_obeys_is_written_out(monkeypatch):
@@ -125,7 +122,7 @@ def test_long_texts_take_no_time(*, text):
     assert time.process_time() - begun < 20
 
 
-def test_errors_and_records_tell_nothing():
+def test_errors_records_and_a_crash_tell_nothing():
     hide(_SENTINEL)
     error = DataError(f"found {_SENTINEL}\x1b[0m", where=f"s3://{_SENTINEL}")
     assert str(error) == r"s3://***: found ***\x1b[0m" and error.message == r"found ***\x1b[0m"
@@ -135,9 +132,6 @@ def test_errors_and_records_tell_nothing():
         record = logging.LogRecord("a", logging.ERROR, "f", 1, "with %s", (_SENTINEL,), sys.exc_info())
     text = CleanFormatter("%(message)s").format(record)
     assert "Traceback" in text and "\n" in text and "sEnTiNeL" not in text
-
-
-def test_a_crash_tells_nothing():
     code = (
         "from detection_core.redaction import clean_tracebacks, hide\n"
         "clean_tracebacks(); hide('tok-' + 'SENTINEL-1'); raise ValueError('b' + repr('tok-' + 'SENTINEL-1'))"
@@ -254,7 +248,12 @@ def package(tmp_path, monkeypatch):
     component_version.cache_clear()
 
 
-def test_a_function_is_called_once_and_named_where_it_fails(package):
+def test_another_version_is_another_component_and_a_function_is_called_once(package):
+    plain = component_version("trainer")
+    package("pass")
+    first = component_version("trainer")
+    package("pass", version="1.3")
+    assert len({plain, first, component_version("trainer")}) == 3
     package("calls.append(1)")
     assert load_extensions() == load_extensions() == ("toy-parts==1.2",)
     assert sys.modules["toy_parts"].calls == [1]
@@ -262,25 +261,14 @@ def test_a_function_is_called_once_and_named_where_it_fails(package):
     refused(ConfigError, r"toy = toy_parts:register: .*ValueError: no such part", load_extensions)
 
 
-def test_another_version_is_another_component(package):
-    plain = component_version("trainer")
-    package("pass")
-    first = component_version("trainer")
-    package("pass", version="1.3")
-    assert len({plain, first, component_version("trainer")}) == 3
-
-
-def test_a_user_s_files_are_not_imported_in_the_place_of_modules(tmp_path):
+def test_modules_are_found_without_installation_and_a_user_s_files_not_imported_in_their_place(tmp_path):
     executed = set_traps(tmp_path)
     # A child program, and one that it or a library starts with a command from elsewhere.
     of_another = [sys.executable, "-m", "detection_core.errors"]
     for started in (python_command("detection_core.python_process"), of_another):
         subprocess.run(started, cwd=tmp_path, env=python_environment(), check=True)
     assert not executed.exists()
-
-
-def test_modules_are_found_without_installation(tmp_path):
-    """`-S` leaves out site-packages, where the project is installed."""
+    # `-S` leaves out site-packages, where the project is installed.
     command, *flags = python_command("detection_core.errors")
     subprocess.run([command, "-S", *flags], cwd=tmp_path, env=python_environment(), check=True, timeout=60)
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.optimizers import optimization
+from detection_core.optimizers import optimization as rates
 from detection_core.optimizers.optimization import MovingAverage, Optimization
 from tests.support.cases import cases, refused
 
@@ -13,65 +13,47 @@ WARMUP = {"learning_rate": 1.0, "warmup_learning_rate": 0.2, "warmup_steps": 4}
 MANUAL = {"initial_learning_rate": 0.0, "boundaries": (4, 8), "learning_rates": (1.0, 0.1)}
 COSINE = {"learning_rate_base": 1.0, "total_steps": 20, "warmup_learning_rate": 0.2, "warmup_steps": 4}
 COSINE_RATES = {0: 0.2, 2: 0.6, 4: 1.0, 10: 1.0, 15: 0.5, 20: 0.0, 21: 0.0}
+SHORT = {"learning_rate_base": 0.4, "total_steps": 4}
 EXPONENTIAL = {"initial_learning_rate": 1.0, "decay_steps": 10, "decay_factor": 0.5}
-BURNIN = {"burnin_learning_rate": 0.1, "burnin_steps": 5}
+EXPONENTIAL |= {"burnin_learning_rate": 0.1, "burnin_steps": 5}
+
+
+def _drops(first, second):
+    return WARMUP | {"first_drop_step": first, "second_drop_step": second}
 
 
 @cases(
     # A drop behind the warm-up, and a rise at the end.
-    (
-        optimization.AutomlCosine,
-        {**WARMUP, "total_steps": 16},
-        {0: 0.2, 2: 0.6, 4: 0.75, 6: 0.5, 12: 0.0, 15: 0.5 - 0.5 * 2**-0.5},
-    ),
+    (rates.AutomlCosine, {**WARMUP, "total_steps": 16},
+     {0: 0.2, 2: 0.6, 4: 0.75, 6: 0.5, 12: 0.0, 15: 0.5 - 0.5 * 2**-0.5}),
     # A training may end in its warm-up.
-    (optimization.AutomlCosine, {**WARMUP, "total_steps": 2}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
-    (optimization.AutomlCosine, {**WARMUP, "total_steps": 4}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
-    (
-        optimization.AutomlPolynomial,
-        {**WARMUP, "total_steps": 8, "power": 2.0},
-        {2: 0.6, 4: 0.25, 6: 0.0625, 8: 0.0, 9: 0.0},
-    ),
-    (
-        optimization.AutomlStepwise,
-        {**WARMUP, "first_drop_step": 6, "second_drop_step": 9},
-        {3: 0.8, 4: 1.0, 5: 1.0, 6: 0.1, 8: 0.1, 9: 0.01},
-    ),
-    # A drop ends the warm-up.
-    (
-        optimization.AutomlStepwise,
-        {**WARMUP, "first_drop_step": 2, "second_drop_step": 3},
-        {1: 0.4, 2: 0.1, 3: 0.01},
-    ),
-    (optimization.CosineDecay, COSINE | {"hold_base_rate_steps": 6}, COSINE_RATES),
-    (optimization.CosineDecay, {"learning_rate_base": 0.4, "total_steps": 10}, {0: 0.4, 5: 0.2, 10: 0.0}),
+    (rates.AutomlCosine, {**WARMUP, "total_steps": 2}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
+    (rates.AutomlCosine, {**WARMUP, "total_steps": 4}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
+    (rates.AutomlPolynomial, {**WARMUP, "total_steps": 8, "power": 2.0},
+     {2: 0.6, 4: 0.25, 6: 0.0625, 8: 0.0, 9: 0.0}),
+    (rates.AutomlStepwise, _drops(6, 9), {3: 0.8, 4: 1.0, 5: 1.0, 6: 0.1, 8: 0.1, 9: 0.01}),
+    (rates.AutomlStepwise, _drops(2, 3), {1: 0.4, 2: 0.1, 3: 0.01}),  # a drop ends the warm-up
+    (rates.CosineDecay, COSINE | {"hold_base_rate_steps": 6}, COSINE_RATES),
+    (rates.CosineDecay, SHORT | {"total_steps": 10}, {0: 0.4, 5: 0.2, 10: 0.0}),
     # The warm-up is the whole of it.
-    (
-        optimization.CosineDecay,
-        {"learning_rate_base": 0.4, "total_steps": 4, "warmup_steps": 4},
-        {0: 0.0, 2: 0.2, 4: 0.4, 5: 0.0},
-    ),
+    (rates.CosineDecay, SHORT | {"warmup_steps": 4}, {0: 0.0, 2: 0.2, 4: 0.4, 5: 0.0}),
     # Stairs behind a burn-in.
-    (
-        optimization.ExponentialDecay,
-        EXPONENTIAL | BURNIN,
-        {0: 0.1, 4: 0.1, 5: 1.0, 14: 1.0, 15: 0.5, 25: 0.25},
-    ),
-    (optimization.ManualStep, MANUAL, {0: 0.0, 2: 0.0, 3: 0.0, 4: 1.0, 7: 1.0, 8: 0.1}),
-    (optimization.ManualStep, MANUAL | {"warmup": True}, {0: 0.0, 2: 0.5, 3: 0.75, 4: 1.0, 7: 1.0, 8: 0.1}),
-)
-def test_hand_worked_rates(*, kind, options, rates):
+    (rates.ExponentialDecay, EXPONENTIAL, {0: 0.1, 4: 0.1, 5: 1.0, 14: 1.0, 15: 0.5, 25: 0.25}),
+    (rates.ManualStep, MANUAL, {0: 0.0, 2: 0.0, 3: 0.0, 4: 1.0, 7: 1.0, 8: 0.1}),
+    (rates.ManualStep, MANUAL | {"warmup": True}, {0: 0.0, 2: 0.5, 3: 0.75, 4: 1.0, 7: 1.0, 8: 0.1}),
+)  # fmt: skip
+def test_hand_worked_rates(*, kind, options, expected):
     schedule = kind(**options)
-    assert [float(schedule(step)) for step in rates] == pytest.approx(list(rates.values()), abs=1e-6)
+    assert [float(schedule(step)) for step in expected] == pytest.approx(list(expected.values()), abs=1e-6)
     assert np.isfinite([float(schedule(step)) for step in (4, 5)]).all()
 
 
 @cases(
-    (optimization.CosineDecay, {"learning_rate_base": 1, "total_steps": 3, "warmup_steps": 4}, "warm-up"),
-    (optimization.CosineDecay, COSINE | {"learning_rate_base": 0.1}, "warm-up climbs"),
-    (optimization.ManualStep, MANUAL | {"boundaries": (), "learning_rates": ()}, "at least one step"),
-    (optimization.ManualStep, MANUAL | {"boundaries": (0,), "learning_rates": (1,)}, "above 0"),
-    (optimization.ManualStep, MANUAL | {"boundaries": (5, 5), "learning_rates": (1, 2)}, "strictly rise"),
+    (rates.CosineDecay, {"learning_rate_base": 1, "total_steps": 3, "warmup_steps": 4}, "warm-up"),
+    (rates.CosineDecay, COSINE | {"learning_rate_base": 0.1}, "warm-up climbs"),
+    (rates.ManualStep, MANUAL | {"boundaries": (), "learning_rates": ()}, "at least one step"),
+    (rates.ManualStep, MANUAL | {"boundaries": (0,), "learning_rates": (1,)}, "above 0"),
+    (rates.ManualStep, MANUAL | {"boundaries": (5, 5), "learning_rates": (1, 2)}, "strictly rise"),
 )
 def test_numbers_that_contradict_each_other_are_refused(*, kind, options, text):
     refused(ValueError, text, kind, **options)
@@ -99,14 +81,14 @@ def test_averages_follow_the_dynamic_decay_from_zero_and_are_swapped_in_for_a_bl
 
 
 def test_the_rate_of_the_next_update_is_what_the_optimizer_makes_of_the_schedule():
-    rate = optimization.ManualStep(initial_learning_rate=0.5, boundaries=[2], learning_rates=[0.25])
+    rate = rates.ManualStep(initial_learning_rate=0.5, boundaries=[2], learning_rates=[0.25])
     optimizer = tf_keras.optimizers.legacy.SGD(rate)
     next_update = Optimization(optimizer=optimizer)
-    rates = []
+    told = []
     for step in range(4):
         optimizer.iterations.assign(step)
-        rates.append(float(next_update.learning_rate()))
-    assert rates == [0.5, 0.5, 0.25, 0.25]
+        told.append(float(next_update.learning_rate()))
+    assert told == [0.5, 0.5, 0.25, 0.25]
     optimizer = tf_keras.optimizers.legacy.Adam(0.1, decay=1.0)
     optimizer.iterations.assign(1)
     np.testing.assert_allclose(Optimization(optimizer=optimizer).learning_rate(), 0.05)

@@ -11,18 +11,12 @@ from detection_core.errors import ModelError
 from detection_core.families.efficientdet.network import NodeFusion
 from detection_core.parts.layers.keras_layers import AddConstant
 from detection_core.parts.necks import WeightedFusion
+from detection_core.quantization import quantizers
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.equalisation import correct_biases
 from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_fusions
 from detection_core.quantization.graph import read_graph, rebuild, split_sums
 from detection_core.quantization.layer_errors import OTHER, layer_groups
-from detection_core.quantization.quantizers import (
-    SMALLEST_FACTOR,
-    Clock,
-    FactorQuantizer,
-    ProductQuantizer,
-    unquantized_outputs,
-)
 from tests.support.cases import cases, refused
 from tests.support.small_detectors import small_detector
 from tests.support.tiny_network import tiny_network
@@ -92,7 +86,7 @@ def test_a_folded_network_computes_the_same_without_normalisations_and_leaves_th
         np.testing.assert_array_equal(a, b.numpy())
 
 
-def test_a_normalisation_whose_convolution_has_another_reader_stays():
+def test_a_normalisation_with_another_reader_stays_and_a_constant_offset_goes_into_the_bias():
     pixels = tf_keras.Input((8, 8, 3))
     conv = tf_keras.layers.Conv2D(4, 3, name="conv")(pixels)
     norm = tf_keras.layers.BatchNormalization(name="norm")(conv)
@@ -101,9 +95,6 @@ def test_a_normalisation_whose_convolution_has_another_reader_stays():
     folded = fold_batch_norms(network)
     assert folded.folded == {} and folded.network.get_layer("norm") is not network.get_layer("norm")
     assert_same_outputs(network, folded.network)
-
-
-def test_a_constant_offset_goes_into_the_bias():
     pixels = tf_keras.Input((4, 4, 3))
     outputs = [
         AddConstant(3.0, name=f"offset_{bias}")(tf_keras.layers.Conv2D(4, 1, use_bias=bias)(pixels))
@@ -146,7 +137,7 @@ def test_products_and_pairwise_sums_give_the_same(*, kind, method):
         np.testing.assert_allclose(parts(MAPS[:maps]), network(MAPS[:maps]), rtol=1e-5, atol=1e-6)
 
 
-def test_each_factor_trains_and_shares_that_never_move_have_none():
+def test_each_factor_trains_shares_that_never_move_have_none_and_the_last_sum_has_the_name():
     for method, shape in (("attn", ()), ("channel_attn", (5,))):
         parts = split(fused(NodeFusion, method, 2))
         assert [tuple(weight.shape) for weight in parts.trainable_weights] == [shape, shape]
@@ -155,9 +146,6 @@ def test_each_factor_trains_and_shares_that_never_move_have_none():
         assert all(gradient is not None for gradient in tape.gradient(loss, parts.trainable_weights))
     parts = split(fused(WeightedFusion, "attention", 3))
     assert not any(isinstance(layer, ScaledMap) for layer in parts.layers)
-
-
-def test_the_last_sum_has_the_name_and_the_rest_stays():
     graph: Any = split_fusions(read_graph(fused(NodeFusion, "attn", 2)))
     assert list(graph.calls) == ["map_0", "map_1", "sum_share_0", "sum_share_1", "sum"]
     assert graph.outputs == ("sum",)
@@ -166,29 +154,13 @@ def test_the_last_sum_has_the_name_and_the_rest_stays():
 
 
 @cases(
-    (
-        "ssd",
-        {
-            "backbone_stem": "backbone, stride 2",
-            "backbone_block_3_expand": "backbone, stride 4",
-            "backbone_block_3_project": "backbone, stride 8",
-            "backbone_head_act": "backbone, stride 32",
-            "fpn_lateral_5": "feature network",
-            "class_logits": "class head",
-            "box_head_depthwise_level_0": "box head",
-        },
-    ),
-    (
-        "efficientdet",
-        {
-            "backbone_stem": "backbone, stride 2",
-            "backbone_block_6_0_project": "backbone, stride 32",
-            "class_logits": "class head",
-            "box_codes": "box head",
-        },
-    ),
-)
-def test_every_layer_of_a_family_is_in_a_part(*, family, expected):
+    ("ssd", {"fpn_lateral_5": "feature network", "box_head_depthwise_level_0": "box head"},
+     {"stem": 2, "block_3_expand": 4, "block_3_project": 8, "head_act": 32}),
+    ("efficientdet", {"box_codes": "box head"}, {"stem": 2, "block_6_0_project": 32}),
+)  # fmt: skip
+def test_every_layer_of_a_family_is_in_a_part(*, family, others, backbone):
+    expected = {f"backbone_{name}": f"backbone, stride {stride}" for name, stride in backbone.items()}
+    expected |= others | {"class_logits": "class head"}
     network = fold_batch_norms(small_detector(family).network, pairwise_sums=True).network
     groups = layer_groups(read_graph(network))
     assert {name: groups[name] for name in expected} == expected
@@ -209,12 +181,12 @@ def test_pooled_values_are_in_the_stage_of_their_map_and_other_names_are_a_part_
 
 
 OPTIONS = QuantizationOptions(delay=0)
-CLOCK = Clock(0, None)
+CLOCK = quantizers.Clock(0, None)
 LOW, HIGH = -1.3, 2.9
 
 
-def product(factor: tf.Variable, options: QuantizationOptions = OPTIONS) -> ProductQuantizer:
-    return ProductQuantizer(options, CLOCK, factor=factor, input_range=lambda: (LOW, HIGH))
+def product(factor: tf.Variable, options: QuantizationOptions = OPTIONS) -> quantizers.ProductQuantizer:
+    return quantizers.ProductQuantizer(options, CLOCK, factor=factor, input_range=lambda: (LOW, HIGH))
 
 
 def test_the_product_with_a_single_factor_loses_nothing_more():
@@ -222,14 +194,14 @@ def test_the_product_with_a_single_factor_loses_nothing_more():
     codes = tf.quantization.fake_quant_with_min_max_vars(pixels, LOW, HIGH)
     for factor in (0.37, 1.0, 4.2):
         variable = tf.Variable(factor)
-        kept = FactorQuantizer(8, CLOCK)(variable, False, {})
+        kept = quantizers.FactorQuantizer(8, CLOCK)(variable, False, {})
         np.testing.assert_allclose(kept, factor, rtol=1e-6)
         found = product(variable)(codes * kept, False, {})
         np.testing.assert_allclose(found, codes * factor, rtol=1e-4, atol=1e-6)
 
 
-def test_a_range_follows_the_factor():
-    small = [LOW * SMALLEST_FACTOR, HIGH * SMALLEST_FACTOR]
+def test_a_range_follows_the_factor_which_training_moves():
+    small = [LOW * quantizers.SMALLEST_FACTOR, HIGH * quantizers.SMALLEST_FACTOR]
     for factor, expected in (
         (-2.0, [-2 * HIGH, -2 * LOW]),
         # A dead one has steps that integer kernels take.
@@ -242,14 +214,11 @@ def test_a_range_follows_the_factor():
         np.testing.assert_allclose(product(tf.Variable(factor)).range_of({}), expected, rtol=1e-5)
     low, high = product(tf.Variable(0.5), QuantizationOptions(delay=0, symmetric=True)).range_of({})
     np.testing.assert_allclose(low, -high * 128 / 127, rtol=1e-6)
-    found = FactorQuantizer(8, CLOCK)(tf.Variable([0.5, 2.0, 0.0]), False, {})
+    found = quantizers.FactorQuantizer(8, CLOCK)(tf.Variable([0.5, 2.0, 0.0]), False, {})
     np.testing.assert_allclose(found, [0.5, 2.0, 0.0], atol=2 / 255)
-
-
-def test_training_moves_the_factor():
     factor = tf.Variable(0.5)
     with tf.GradientTape() as tape:
-        kept = FactorQuantizer(8, CLOCK)(factor, True, {})
+        kept = quantizers.FactorQuantizer(8, CLOCK)(factor, True, {})
         loss = tf.reduce_sum(product(factor)(tf.constant([0.5, 1.0]) * kept, True, {}))
     np.testing.assert_allclose(tape.gradient(loss, factor), 1.5, rtol=1e-5)
 
@@ -270,7 +239,7 @@ def test_a_corrected_channel_has_the_mean_that_its_kernel_would_have_given():
     def own_means(name: str) -> np.ndarray:
         """Mean over positions of what a layer adds itself, float [C]."""
         twin = aware.network.get_layer(PREFIX + name)
-        with unquantized_outputs() as outputs:
+        with quantizers.unquantized_outputs() as outputs:
             given, _ = tf_keras.Model(aware.network.inputs, [twin.input, twin.output])(PIXELS)
         error = outputs[twin.name] - folded.network.get_layer(name)(given)
         return error.numpy().mean(axis=(0, 1, 2))

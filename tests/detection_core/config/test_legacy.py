@@ -44,7 +44,7 @@ def test_the_name_alone_changes_and_comments_stay(*, path, name):
     assert NAME in paths and not any("fine_tune" in path for path in paths)
 
 
-def test_an_extractor_is_converted_if_it_has_a_counterpart():
+def test_an_extractor_with_a_counterpart_is_converted_however_it_is_written_and_others_stay():
     converted = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101"))
     config = parse_pipeline_config(converted.text)
     assert config.model.faster_rcnn.feature_extractor.type == "faster_rcnn_resnet101_keras"
@@ -53,9 +53,6 @@ def test_an_extractor_is_converted_if_it_has_a_counterpart():
     message, old = "no counterpart; set type: 'ssd_mobilenet_v1_keras'", _old(PYRAMID, "ssd_mobilenet_v1_ppn")
     error = config_refused(message, lambda: convert_config(old, where="old.config"))
     assert error.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
-
-
-def test_a_name_written_in_an_odd_way_is_converted_and_what_needs_no_change_stays():
     old = _old(PYRAMID, "ssd_mobilenet_v2").replace('"ssd_mobilenet_v2"', '"ssd_mobi" "lenet_v2"')
     converted = convert_config(old)
     expected = apply_overrides(parse_pipeline_config(old), {NAME: "ssd_mobilenet_v2_keras"})
@@ -167,7 +164,7 @@ TENSORFLOW_2 = {
 }  # fmt: skip
 
 
-def test_every_counterpart_exists_and_no_name_is_old_and_new():
+def test_every_counterpart_exists_no_name_is_old_and_new_and_a_message_names_what_to_do():
     assert set(COUNTERPARTS.values()) == TENSORFLOW_2
     assert set(tensorflow_1.WITHOUT_COUNTERPART.values()) <= {*TENSORFLOW_2, *KEPT}
     assert not set(COUNTERPARTS) & set(tensorflow_1.WITHOUT_COUNTERPART)
@@ -175,9 +172,6 @@ def test_every_counterpart_exists_and_no_name_is_old_and_new():
     assert not set(KEPT) & {*COUNTERPARTS, *tensorflow_1.WITHOUT_COUNTERPART}
     assert set(RENAMED_METRICS.values()) <= set(MEASURED)
     assert not set(RENAMED_METRICS) & set(MEASURED)
-
-
-def test_a_message_names_what_to_do():
     assert "`detflow config convert` writes it" in tensorflow_1.with_counterpart("ssd_mobilenet_v1")
     assert "set type: 'ssd_mobiledet_edgetpu'" in tensorflow_1.without_counterpart("ssd_spaghettinet")
     renamed = tensorflow_1.renamed_metrics("pascal_voc_metrics")

@@ -127,7 +127,7 @@ def test_readers_point_at_the_splits_and_a_missing_one_is_added():
     assert (evaluation.shuffle, evaluation.num_epochs) == (False, 1)
 
 
-def test_one_of_several_readers_and_no_weights_are_kept_and_the_log_says_so(caplog):
+def test_one_of_several_readers_is_kept_and_said_and_a_config_reads_what_another_one_reads(caplog):
     pointed = point_at_examples(load_pipeline_config(TWO_STAGE), "/data")
     assert [reader.name for reader in pointed.eval_input_reader] == ["day"]
     assert "of 2 eval_input_reader the first is kept, and reads split eval" in caplog.text
@@ -140,9 +140,6 @@ def test_one_of_several_readers_and_no_weights_are_kept_and_the_log_says_so(capl
     caplog.clear()
     point_at_examples(pointed, "/data")
     assert not caplog.records
-
-
-def test_a_config_reads_what_another_one_reads():
     config = parse_pipeline_config("model { ssd { num_classes: 3 } } eval_input_reader { shuffle: true }")
     other = point_at_examples(parse_pipeline_config("train_config { batch_size: 5 }"), "/examples")
     read = with_readers_of(config, other)
@@ -320,9 +317,10 @@ def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
         message = EvalConfig(metrics_set=["toy_metrics"])
         check_metric_names(["Toy_Found"], message, "thresholds")
         config_refused("add toy_metrics to", check_metric_names, ["Toy_Found"], EvalConfig(), "w")
-        for taken in ("toy_metrics", "coco_detection_metrics", "pascal_voc_detection_metrics"):
+        sets = ("coco_mask_metrics", "coco_detection_metrics", "pascal_voc_detection_metrics")
+        for taken in ("toy_metrics", *sets):
             refused(ValueError, f"'{taken}', which is taken", _register, taken, "Other")
-        for taken in ("Toy", "PascalBoxes", "DetectionBoxes", "TIDEBoxes"):
+        for taken in ("Toy", "Keypoints", "PascalBoxes", "DetectionBoxes", "TIDEBoxes"):
             refused(ValueError, f"'{taken}', which is taken", _register, "other", taken)
     finally:
         metric_names.REGISTERED_SETS.pop("toy_metrics", None)

@@ -6,6 +6,8 @@ import logging
 import re
 from pathlib import Path
 
+import yaml
+
 from detection_core.config import check
 from detection_core.config.check import (
     check_pipeline_config,
@@ -19,12 +21,13 @@ from detection_core.detectors.family import families
 from detection_core.detectors.rules import Rules, message_name
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.field_readers import READERS_OF
 from tests.support.cases import cases, config_refused
-from tests.support.configs import PYRAMID, changed
+from tests.support.configs import FOLDER, PYRAMID, changed
 
 RULES = {**OWN_RULES, **{name: rules for family in families() for name, rules in family.rules.items()}}
-
+# Modules below `detection_core` to the messages whose fields they read.
+READERS = yaml.safe_load((FOLDER / "field_readers.yaml").read_text(encoding="utf-8"))
+READERS_OF = {name: modules.split() for modules, names in READERS.items() for name in names}
 CORE = Path(check.__file__).parents[1]
 
 

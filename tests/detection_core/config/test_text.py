@@ -64,7 +64,7 @@ train_config {
 """
 
 
-def test_lines_of_every_form():
+def test_lines_of_every_form_are_known_and_tokens_know_their_fields():
     step = "train_config.data_augmentation_options"
     crop = f"{step}[0].random_crop_image"
     assert field_lines(TEXT, ROOT) == {
@@ -73,9 +73,6 @@ def test_lines_of_every_form():
         f"{step}[1].rgb_to_gray": 7, f"{step}[2]": 9, "train_config.fine_tune_checkpoint": 10,
         "train_config.freeze_variables[0]": 11, "train_config.batch_size": 13,
     }  # fmt: skip
-
-
-def test_tokens_know_their_fields_and_fields_their_lines():
     token = token_at(TEXT, ROOT, 12, 5)
     assert token is not None
     assert (token.text, token.path, token.is_name) == ("'y'", "train_config.freeze_variables[1]", False)
@@ -124,7 +121,7 @@ VALUES = """train_config: {  # of our own
 """
 
 
-def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
+def test_a_value_is_found_with_its_line_and_replaced_in_its_quotes_and_a_field_put_at_the_beginning():
     values = {value.path: value for value in written_values(VALUES, ROOT)}
     texts = {"batch_size": (2, "8"), "num_steps": (2, "9"), "fine_tune_checkpoint": (3, "\"a/\" 'b'")}
     texts |= {f"freeze_variables[{i}]": text for i, text in enumerate(((5, "'x'"), (5, '"y"'), (6, "'z'")))}
@@ -133,6 +130,10 @@ def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
     new = {"train_config.fine_tune_checkpoint": "c", "train_config.freeze_variables[1]": "why"}
     edits = [source_text.replacement(values[path], text) for path, text in new.items()]
     assert edited(VALUES, edits) == VALUES.replace("\"a/\" 'b'", '"c"').replace('"y"', '"why"')
+    text = "a: 1\ntrain_config: <\n  batch_size: 3 >"
+    edit = insertion(text, ROOT, "train_config", "num_steps: 2")
+    assert edited(text, [edit]) == "a: 1\ntrain_config: < num_steps: 2\n  batch_size: 3 >"
+    assert insertion(text, ROOT, "eval_config", "x: 1") is None
 
 
 @cases(
@@ -159,13 +160,6 @@ def test_what_is_found_in_any_text_stands_there(text):
         assert text.split("\n")[token.line - 1][token.column - 1 :].startswith(token.text)
     for value in written_values(text, ROOT):
         assert text[value.start : value.end] == value.text
-
-
-def test_a_field_is_put_at_the_beginning_of_a_message():
-    text = "a: 1\ntrain_config: <\n  batch_size: 3 >"
-    edit = insertion(text, ROOT, "train_config", "num_steps: 2")
-    assert edited(text, [edit]) == "a: 1\ntrain_config: < num_steps: 2\n  batch_size: 3 >"
-    assert insertion(text, ROOT, "eval_config", "x: 1") is None
 
 
 def parse(text):

@@ -24,16 +24,11 @@ def random_instances(seed, count=5, *, masks=False, keypoints=False):
     points = random.uniform(size=(count, KEYPOINTS, 2)).astype(np.float32)
     points[:, 0] = math.nan
     shapes = {"masks": encode_masks(random.integers(0, 2, (count, HEIGHT, WIDTH)))} if masks else {}
-    return Instances(
-        source_id="7",
-        height=HEIGHT,
-        width=WIDTH,
-        boxes=corners.reshape(count, 4).astype(np.float32),
-        classes=random.integers(0, 3, count).astype(np.int32),
-        scores=np.sort(random.uniform(size=count).astype(np.float32))[::-1],
-        **shapes,
-        **({"keypoints": points} if keypoints else {}),
-    )
+    shapes |= {"keypoints": points} if keypoints else {}
+    boxes, classes = corners.reshape(count, 4).astype(np.float32), random.integers(0, 3, count)
+    scores = np.sort(random.uniform(size=count).astype(np.float32))[::-1]
+    found = {"boxes": boxes, "classes": classes.astype(np.int32), "scores": scores}
+    return Instances(source_id="7", height=HEIGHT, width=WIDTH, **found, **shapes)
 
 
 def written(path, found):
@@ -52,12 +47,9 @@ def test_pycocotools_reads_what_is_written_and_so_does_the_reader(tmp_path, seed
     found = random_instances(seed, **shapes)
     path = written(tmp_path / "results.json", found)
     truth = COCO()
-    truth.dataset = {
-        "info": {},
-        "images": [{"id": 7, "height": HEIGHT, "width": WIDTH}],
-        "categories": [{"id": number} for number in (1, 2, 3)],
-        "annotations": [],
-    }
+    categories = [{"id": number} for number in (1, 2, 3)]
+    truth.dataset = {"info": {}, "images": [{"id": 7, "height": HEIGHT, "width": WIDTH}]}
+    truth.dataset |= {"categories": categories, "annotations": []}
     truth.createIndex()
     loaded = truth.loadRes(path)
     entries = loaded.loadAnns(loaded.getAnnIds(imgIds=[7]))
@@ -94,6 +86,7 @@ def test_detections_are_sorted_and_an_image_without_any_is_empty(tmp_path):
 @cases(
     ({"score": None}, "score as a finite number, found"),
     ({"score": math.nan}, "score as a finite number, found"),
+    ({"score": "high"}, "score as a finite number, found"),
     ({"bbox": [1, 2, 3]}, "bbox as 4 finite numbers, found"),
     ({"bbox": [1, 2, 3, 1e39]}, "bbox as 4 finite numbers, found"),
     ({"bbox": "1234"}, "bbox as 4 finite numbers, found"),
@@ -122,11 +115,8 @@ def test_other_files_masks_and_images_are_refused(tmp_path):
     refused(DataError, "entry 1: expected as many keypoints", found.instances, "7", 2, 3)
     found = results_of(path, [ENTRY, {**ENTRY, "image_id": 8}])
     found(np.zeros((2, 3, 3), np.uint8), "7")
-    refused(
-        DataError,
-        "entry 1: expected the id of an evaluated image as image_id, found '8'",
-        found.check_all_seen,
-    )
+    message = "entry 1: expected the id of an evaluated image as image_id, found '8'"
+    refused(DataError, message, found.check_all_seen)
 
 
 def test_image_ids_are_found_by_name_and_ambiguous_names_are_refused(tmp_path):

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,11 +46,10 @@ def files_of(folder, images, fields, first_id=1):
         if "bbox" in entry:
             entry["bbox"] = [float(round(value)) for value in entry["bbox"]]
     results = [{k: a[k] for k in ("image_id", "category_id", "score", *fields)} for a in merged[1]]
-    paths = [str(folder / "truth.json"), str(folder / "results.json")]
+    paths = [folder / "truth.json", folder / "results.json"]
     for path, content in zip(paths, (truth, results), strict=True):
-        with open(path, "w") as file:
-            json.dump(content, file)
-    return paths
+        path.write_text(json.dumps(content))
+    return [str(path) for path in paths]
 
 
 def figures(truth, results, iou_type):
@@ -77,7 +77,7 @@ def test_figures_are_those_of_pycocotools_on_the_same_file(tmp_path, *, field):
     assert 0.01 < expected[0] < 0.9
 
 
-def test_every_shape_of_a_file_is_measured_and_can_carry_a_threshold(tmp_path):
+def test_every_shape_can_carry_a_threshold_and_a_baseline_without_it_is_not_compared(tmp_path):
     truth, results = files_of(tmp_path, shaped_images(2)[:8], list(SHAPES))
     bound = {MASK_METRICS[0]: {"lower_bound": 0.999}, KEYPOINT_METRICS[0]: {"min_change": -0.1}}
     options = EvaluateOptions(thresholds=bound)
@@ -86,12 +86,8 @@ def test_every_shape_of_a_file_is_measured_and_can_carry_a_threshold(tmp_path):
     assert report.metrics == report.baseline and len(report.metrics) == 12 + 12 + 10
     curves = json.loads((tmp_path / "out" / "curves.json").read_text())
     assert curves["iou_type"] == "segm" and not json.loads((tmp_path / "out/pictures/index.json").read_text())
-
-
-def test_a_baseline_without_masks_or_keypoints_is_not_compared(tmp_path):
     truth, results = files_of(tmp_path, shaped_images(2)[:4], list(SHAPES))
-    with open(results) as file:
-        entries = json.load(file)
+    entries = json.loads(Path(results).read_text())
     other = tmp_path / "other.json"
     bound = {COCO_METRICS[0]: {"min_change": 0.0}, MASK_METRICS[0]: {"lower_bound": 0.0}}
     for missing, named in (("segmentation", "masks"), ("keypoints", "keypoints")):
@@ -105,20 +101,17 @@ def test_a_baseline_without_masks_or_keypoints_is_not_compared(tmp_path):
 def test_lvis_s_files_are_measured_as_lvis(tmp_path):
     images = flagged_images(0, ties=True)
     truth, results = files_of(tmp_path, images, ["segmentation"])
-    with open(truth) as file:
-        content = json.load(file)
+    content = json.loads(Path(truth).read_text())
     for entry, image in zip(content["images"], images, strict=True):
         entry["neg_category_ids"] = (image.truth.labelled + 1).tolist()
         entry["not_exhaustive_category_ids"] = (image.truth.not_exhaustive + 1).tolist()
     for entry in content["categories"]:
         entry["frequency"] = "rccff"[entry["id"] - 1]
-    with open(truth, "w") as file:
-        json.dump(content, file)
+    Path(truth).write_text(json.dumps(content))
     found = measured(tmp_path, truth, results, metrics=MetricOptions(sets=(LVIS_SET,)))
     frequencies = dict(enumerate(("RARE", "COMMON", "COMMON", "FREQUENT", "FREQUENT")))
-    assert {n: found[n] for n in LVIS_METRICS} == pytest.approx(
-        evaluate_lvis(images, NAMES, frequencies), abs=1e-12
-    )
+    expected = evaluate_lvis(images, NAMES, frequencies)
+    assert {n: found[n] for n in LVIS_METRICS} == pytest.approx(expected, abs=1e-12)
 
 
 IMAGE, CATEGORY = {"id": 7, "height": 20, "width": 30}, {"id": 2, "name": "cat"}
@@ -136,46 +129,25 @@ def with_one(**fields):
     return {"images": [IMAGE], "categories": [CATEGORY], "annotations": [OBJECT]} | fields
 
 
+RUNS = {"size": [9, 9], "counts": [81]}
+WHOLE = "as a whole number of at least"
+
+
 @cases(
-    (
-        {"images": [{"id": 7, "width": 3}]},
-        "truth.json, image 0: expected height as a whole number of at least 1",
-    ),
-    ({"images": [7]}, "truth.json, image 0: expected id as a whole number"),
-    (
-        {"categories": [{"id": 2}]},
-        "truth.json, category 0: expected a category with id, name and a known frequency",
-    ),
-    (
-        {"categories": [{"id": -1, "name": "a"}]},
-        "category 0: expected id as a whole number of at least 0, found -1",
-    ),
-    (
-        {"annotations": [OBJECT | {"image_id": 8}]},
-        "annotation 5: expected the id of a listed image as image_id",
-    ),
-    ({"annotations": [OBJECT | {"category_id": 3}]}, "annotation 5: expected the id of a listed category"),
-    (
-        {"annotations": [OBJECT | {"bbox": [1, 2, 3]}]},
-        "annotation 5: expected bbox as 4 finite numbers, found",
-    ),
-    ({"annotations": [OBJECT | {"area": "x"}]}, "annotation 5: expected area as a number"),
-    ({"annotations": [{}]}, "annotation None: expected image_id as a whole number of at least 0, found None"),
-    (
-        {"annotations": [OBJECT | {"segmentation": {"size": [9, 9], "counts": [81]}}]},
-        "5: expected segmentation as",
-    ),
-    (
-        {"annotations": [OBJECT | {"segmentation": [["a"] * 6]}]},
-        "annotation 5: expected segmentation as polygons",
-    ),
-    (
-        {"annotations": [OBJECT | {"keypoints": [1, 2, 2]}, OBJECT | {"keypoints": [1, 2, 2] * 2}]},
-        "annotation 5: expected 3 numbers as keypoints, as other objects have, found 6",
-    ),
+    ("images", {"id": 7, "width": 3}, f"truth.json, image 0: expected height {WHOLE} 1"),
+    ("images", 7, "truth.json, image 0: expected id as a whole number"),
+    ("categories", {"id": 2}, "category 0: expected a category with id, name and a known frequency"),
+    ("categories", {"id": -1, "name": "a"}, f"category 0: expected id {WHOLE} 0, found -1"),
+    ("annotations", OBJECT | {"image_id": 8}, "annotation 5: expected the id of a listed image as image_id"),
+    ("annotations", OBJECT | {"category_id": 3}, "annotation 5: expected the id of a listed category"),
+    ("annotations", OBJECT | {"bbox": [1, 2, 3]}, "annotation 5: expected bbox as 4 finite numbers, found"),
+    ("annotations", OBJECT | {"area": "x"}, "annotation 5: expected area as a number"),
+    ("annotations", {}, f"annotation None: expected image_id {WHOLE} 0, found None"),
+    ("annotations", OBJECT | {"segmentation": RUNS}, "annotation 5: expected segmentation as"),
+    ("annotations", OBJECT | {"segmentation": [["a"] * 6]}, "tion 5: expected segmentation as polygons"),
 )
-def test_ground_truth_that_is_malformed_is_one_error_that_names_the_entry(tmp_path, *, fields, message):
-    paths = written(tmp_path, with_one(**fields), [FOUND])
+def test_ground_truth_that_is_malformed_is_one_error_that_names_the_entry(tmp_path, *, name, entry, message):
+    paths = written(tmp_path, with_one(**{name: [entry]}), [FOUND])
     refused(DataError, message, measured, tmp_path, *paths)
 
 
@@ -187,32 +159,23 @@ def test_a_missing_list_and_detections_of_other_images_and_classes_are_refused(t
     for change, message in (
         ({"image_id": 8}, "entry 1: expected the id of an evaluated image as image_id, found '8'"),
         ({"category_id": 1}, "entry 1: expected category_id as an id of the ground truth's classes, found 1"),
-        ({"score": "high"}, "entry 1: expected score as a finite number"),
     ):
         paths = written(tmp_path, with_one(), [FOUND, FOUND | change])
         refused(DataError, message, measured, tmp_path, *paths)
-    without = [{k: v for k, v in FOUND.items() if k != "bbox"}]
-    message = "entry 0: expected image_id, category_id, score and one of bbox, segmentation and keypoints"
-    refused(DataError, message, measured, tmp_path, *written(tmp_path, with_one(), without))
     masks = [FOUND | {"segmentation": {"size": [20, 30], "counts": [600]}}]
-    refused(
-        DataError,
-        "image 7: expected objects with masks",
-        measured,
-        tmp_path,
-        *written(tmp_path, with_one(), masks),
-    )
+    message, paths = "image 7: expected objects with masks", written(tmp_path, with_one(), masks)
+    refused(DataError, message, measured, tmp_path, *paths)
+    two = [OBJECT | {"keypoints": [1, 2, 2] * count} for count in (1, 2)]
+    message = "annotation 5: expected 3 numbers as keypoints, as other objects have, found 6"
+    refused(DataError, message, measured, tmp_path, *written(tmp_path, with_one(annotations=two), [FOUND]))
 
 
 def test_records_are_read_with_the_shapes_that_results_have(tmp_path):
+    shapes = {"segmentation": {}, "keypoints": [1, 2, 2] * 4}
+    both = ["coco_mask_metrics", "coco_keypoint_metrics"]
     for fields, sets, masks, keypoints in (
         ({}, ["coco_detection_metrics"], False, 0),
-        (
-            {"segmentation": {}, "keypoints": [1, 2, 2] * 4},
-            ["coco_mask_metrics", "coco_keypoint_metrics"],
-            True,
-            4,
-        ),
+        (shapes, both, True, 4),
     ):
         path = written(tmp_path, {}, [FOUND | fields, FOUND])[1]
         config = own_config(path)

@@ -6,8 +6,10 @@ equal scores in no fixed order, so only LVIS's images have them.
 """
 
 import dataclasses
+import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -35,16 +37,14 @@ from tests.support.evaluated_images import DATA, NAMES, evaluated, flagged_image
 
 GOLDENS = json.loads((DATA / "flagged_images_metrics.json").read_text())
 FREQUENCIES = dict(enumerate(("RARE", "COMMON", "COMMON", "FREQUENT", "FREQUENT")))
-LABEL_MAP = LabelMap(
-    items=tuple(LabelMapItem(id=c + 1, name=NAMES[c], frequency=FREQUENCIES[c]) for c in NAMES)
-)
+ITEMS = tuple(LabelMapItem(id=c + 1, name=NAMES[c], frequency=FREQUENCIES[c]) for c in NAMES)
+LABEL_MAP = LabelMap(items=ITEMS)
 
 
 @pytest.fixture(scope="module")
 def images():
-    return {
-        (seed, ties): tuple(flagged_images(seed, ties=ties)) for seed in range(3) for ties in (False, True)
-    }
+    kinds = itertools.product(range(3), (False, True))
+    return {(seed, ties): tuple(flagged_images(seed, ties=ties)) for seed, ties in kinds}
 
 
 @pytest.mark.parametrize("name", sorted({key.split()[0] for key in GOLDENS}))
@@ -63,9 +63,8 @@ def test_figures_and_names_are_those_of_the_published_tools(images, name):
 
 def test_every_set_of_flags_and_masks_is_compared():
     assert {key.split()[0] for key in GOLDENS} == {*VOC_SETS, LVIS_SET}
-    assert MASK_SETS - {LVIS_SET, "coco_mask_metrics", "tide_mask_metrics"} == {
-        n for n in VOC_SETS if VOC_SETS[n](MetricOptions()).masks
-    }
+    with_masks = {n for n in VOC_SETS if VOC_SETS[n](MetricOptions()).masks}
+    assert MASK_SETS - {LVIS_SET, "coco_mask_metrics", "tide_mask_metrics"} == with_masks
     assert LABEL_MAP.frequencies == FREQUENCIES
 
 
@@ -81,37 +80,29 @@ def masked(image, true, found):
     return EvaluatedImage(truth=truth, detections=dataclasses.replace(image.detections, masks=blocks(*found)))
 
 
-def test_an_object_without_a_mask_is_not_required_and_hides_one_detection():
+def test_an_object_without_a_mask_hides_one_detection_and_one_with_an_empty_box_is_left_out():
     left, right = [0, 0, 1, 0.5], [0, 0.5, 1, 1]
-    image = evaluated(
-        [left, right], [0, 0], [left, right, right], [0.9, 0.8, 0.7], [0] * 3, height=20, width=20
-    )
+    found = [left, right, right], [0.9, 0.8, 0.7], [0] * 3
+    image = evaluated([left, right], [0, 0], *found, height=20, width=20)
     half, other = (0, 0, 20, 10), (0, 10, 20, 20)
     options = VocOptions(masks=True)
     for true, expected in (([half, other], 1.0), ([half, (0, 0, 0, 0)], 1.0), ([(0, 0, 0, 0), other], 0.5)):
         # In the last case the first detection is hidden, the second hits, or is second to none.
         found = [half, other, other] if expected == 1.0 else [half, half, other]
         assert evaluate_voc([masked(image, true, found)], {0: "cat"}, options)[options.map_name] == expected
-
-
-def test_detections_with_an_empty_box_are_left_out_as_in_the_object_detection_api():
     image = evaluated([[0, 0, 1, 1]], [0], [[0.5, 0, 0.5, 1], [0, 0, 1, 1]], [0.9, 0.8], [0, 0])
     assert evaluate_voc([image], {0: "cat"}, VocOptions())[VocOptions().map_name] == 1.0
 
 
 def test_lvis_counts_what_was_verified_and_takes_unknown_frequencies_for_none():
     box, mask = [0, 0, 1, 1], (0, 0, 20, 20)
-    image = masked(
-        evaluated([box], [0], [box, box], [0.8, 0.9], [0, 1], height=20, width=20), [mask], [mask] * 2
-    )
+    image = evaluated([box], [0], [box, box], [0.8, 0.9], [0, 1], height=20, width=20)
+    image = masked(image, [mask], [mask] * 2)
     alone = dataclasses.replace(image, truth=image.truth.take(np.zeros(1, bool)))
     found = evaluate_lvis([image], {0: "cat", 1: "dog"}, {})
     assert found["DetectionMasks_AP"] == pytest.approx(1.0) and found["DetectionMasks_APr"] == -1.0
-    for fields, expected in (
-        ({}, 1.0),
-        ({"labelled": [0]}, 0.5),
-        ({"labelled": [0], "not_exhaustive": [0]}, 1.0),
-    ):
+    some, all_of_it = {"labelled": [0]}, {"labelled": [0], "not_exhaustive": [0]}
+    for fields, expected in (({}, 1.0), (some, 0.5), (all_of_it, 1.0)):
         arrays = {name: np.array(value, np.int32) for name, value in fields.items()}
         first = dataclasses.replace(alone, truth=dataclasses.replace(alone.truth, **arrays))
         assert evaluate_lvis([first, image], {0: "cat"}, {})["DetectionMasks_AP"] == pytest.approx(expected)
@@ -123,11 +114,10 @@ def test_sets_of_masks_refuse_boxes():
     no_detection = dataclasses.replace(boxes, detections=boxes.detections.take(np.zeros(1, bool)))
     no_object = dataclasses.replace(boxes, truth=boxes.truth.take(np.zeros(1, bool)))
     for name in MASK_SETS:
+        options = MetricOptions(sets=(name,))
         for image, error in ((no_detection, DataError), (no_object, ModelError)):
             split = EvaluatedSplit(images=(image,), class_names=NAMES)
-            refused(
-                error, "image x: expected .* with masks", compute_metrics, split, MetricOptions(sets=(name,))
-            )
+            refused(error, "image x: expected .* with masks", compute_metrics, split, options)
 
 
 def test_counts_and_confusion_compare_masks_where_these_are_evaluated():
@@ -160,14 +150,13 @@ def test_overlaps_of_masks_are_those_of_a_slow_loop_for_any_number():
 
 
 def test_a_threshold_on_a_metric_whose_set_is_missing_names_the_set():
-    own = {
-        LVIS_SET: LVIS_METRICS[0],
-        "coco_mask_metrics": MASK_METRICS[1],
-        "coco_keypoint_metrics": "Keypoints_Precision/mAP",
-    }
-    own |= {name: metrics[1] for name, metrics in TIDE_METRICS.items()}
-    own |= {name: f"{SET_PREFIXES[name]}_Precision/mAP@0.5IOU" for name in SET_PREFIXES}
-    for name, metric in own.items():
+    masks = [*MASK_METRICS, "DetectionMasks_PerformanceByCategory/mAP/dog"]
+    own = {LVIS_SET: LVIS_METRICS[:1], "coco_mask_metrics": masks}
+    own |= {"coco_keypoint_metrics": ["Keypoints_Precision/mAP"]}
+    own |= {name: metrics[1:2] for name, metrics in TIDE_METRICS.items()}
+    own |= {name: [f"{SET_PREFIXES[name]}_Precision/mAP@0.5IOU"] for name in SET_PREFIXES}
+    for name, metric in ((name, metric) for name, metrics in own.items() for metric in metrics):
         check_metric_names([metric], EvalConfig(metrics_set=[name]), "here")
-        message = f"^here: expected a metric of the evaluation, found '{metric}'; add {name} to eval_config"
+        found = f"'{re.escape(metric)}'; add {name} to eval_config"
+        message = f"^here: expected a metric of the evaluation, found {found}"
         refused(ConfigError, message, check_metric_names, [metric], EvalConfig(), "here")

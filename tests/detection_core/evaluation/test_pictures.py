@@ -25,7 +25,6 @@ from detection_core.evaluation.pictures import PictureOptions, PicturePlan, writ
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.ops.mask_runs import encode_masks
 from detection_core.ops.objects import new_truth
-from detection_core.structures import Instances
 from tests.support.blobs import scenes
 from tests.support.cases import cases
 from tests.support.evaluated_images import evaluated, make_detections, make_truth, random_images
@@ -85,9 +84,8 @@ def test_boxes_and_names_without_an_end_are_drawn_to_the_picture_s(*, box, text)
 
 
 def drawn(**fields):
-    truth = pictures.host_truth(
-        new_truth(tf.constant([[0.25, 0.25, 0.75, 0.75]]), tf.constant([1]), **fields)
-    )
+    truth = new_truth(tf.constant([[0.25, 0.25, 0.75, 0.75]]), tf.constant([1]), **fields)
+    truth = pictures.host_truth(truth)
     return np.asarray(pictures.draw_truth(GREY, truth, ["cat", "dog"], longest=320)).astype(int)
 
 
@@ -127,15 +125,8 @@ def test_masks_keypoints_and_the_lines_between_them_are_drawn_at_detections_and_
     mask = np.zeros((1, 60, 80), np.uint8)
     mask[0, 20:40, 20:40] = 1
     keypoints = np.array([[[0.4, 0.3], [0.6, 0.3], [np.nan, np.nan], [0.1, 0.9]]], np.float32)
-    objects = Instances(
-        source_id="a",
-        height=60,
-        width=80,
-        boxes=np.array([[0.25, 0.25, 0.75, 0.75]], np.float32),
-        classes=np.array([1]),
-        masks=encode_masks(mask),
-        keypoints=keypoints,
-    )
+    objects = make_truth([[0.25, 0.25, 0.75, 0.75]], [1], height=60, width=80)
+    objects = dataclasses.replace(objects, masks=encode_masks(mask), keypoints=keypoints)
     edges = ((0, 1), (1, 2), (0, 9))  # a point that is not there has no line
     found = pictures.detection_boxes(objects, COLOURS, 0.5, PictureOptions(names=False, keypoint_edges=edges))
     true = pictures.truth_boxes(objects, COLOURS, names=False, edges=edges)
@@ -201,13 +192,11 @@ def test_boxes_are_labelled_and_bounded_and_pictures_spread_evenly():
     drawn_boxes = pictures.detection_boxes(found, COLOURS, 0.5)
     assert [b.text for b in drawn_boxes] == ["green 0.90", "red 0.80"]
     for options, texts in (
-        (PictureOptions(most_boxes=1), ["green 0.90"]),
-        (PictureOptions(most_boxes=0), []),
-        (PictureOptions(names=False), ["0.90", "0.80"]),
-        (PictureOptions(scores=False), ["green", "red"]),
-        (PictureOptions(names=False, scores=False), ["", ""]),
-    ):
-        assert [b.text for b in pictures.detection_boxes(found, COLOURS, 0.5, options)] == texts
+        ({"most_boxes": 1}, ["green 0.90"]), ({"most_boxes": 0}, []), ({"names": False}, ["0.90", "0.80"]),
+        ({"scores": False}, ["green", "red"]), ({"names": False, "scores": False}, ["", ""]),
+    ):  # fmt: skip
+        drawn_boxes = pictures.detection_boxes(found, COLOURS, 0.5, PictureOptions(**options))
+        assert [b.text for b in drawn_boxes] == texts
     (box,) = pictures.truth_boxes(make_truth([[0, 0, 1, 1]], [1]), COLOURS, names=False, colour=(1, 2, 3))
     assert (box.text, box.drawn_colour) == ("", (1, 2, 3))
 

@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from detection_core.evaluation.coco_matching import MatchTable, join_tables, mat
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.slices import IMAGE_SIZE, cut, load_features, slice_map, slice_metrics
-from tests.support.cases import refused
+from tests.support.cases import cases, refused
 from tests.support.evaluated_images import NAMES, random_images, shaped_images
 
 
@@ -49,21 +48,14 @@ def test_a_slice_is_measured_as_if_its_images_were_the_split(tmp_path):
     rows = [f"{image.truth.source_id}, {i % 3 or ''}," for i, image in enumerate(images)]
     path.write_text("\n".join(["source_id, third, empty", *rows, "another image,4,x"]))
     features = load_features(str(path))
-    assert [(f.name, f.values) for f in features] == [
-        (IMAGE_SIZE, ("small", "medium", "large")),
-        ("third", ("1", "2", "4")),
-        ("empty", ("x",)),
-    ]
+    values = {IMAGE_SIZE: ("small", "medium", "large"), "third": ("1", "2", "4"), "empty": ("x",)}
+    assert [(f.name, f.values) for f in features] == list(values.items())
     split, names = split_of(images), slice_metrics(features, kinds)
     assert len(names) == 14 and "DetectionMasks_PerformanceBySlice/mAP/third=4" in names
     assert split.coco.metrics() == evaluate_coco(images, NAMES).metrics()
     found = [(one, parts["own"]) for one, parts in cut({"own": split}, features[:2])]
-    assert [(one.feature, one.value) for one, _ in found] == [
-        (IMAGE_SIZE, "small"),
-        (IMAGE_SIZE, "medium"),
-        ("third", "1"),
-        ("third", "2"),
-    ]
+    sizes, thirds = [(IMAGE_SIZE, size) for size in ("small", "medium")], [("third", n) for n in "12"]
+    assert [(one.feature, one.value) for one, _ in found] == sizes + thirds
     for one, part in found:
         if one.feature == "third":
             chosen = [image for i, image in enumerate(images) if i % 3 == int(one.value)]
@@ -71,26 +63,19 @@ def test_a_slice_is_measured_as_if_its_images_were_the_split(tmp_path):
             pixels = [image.truth.height * image.truth.width for image in images]
             small = one.value == "small"
             chosen = [i for i, p in zip(images, pixels, strict=True) if (p < 512 * 512) == small]
-        expected = {
-            slice_metric(one.feature, one.value, kind.map_name): evaluate_coco(chosen, NAMES, kind).metrics()[
-                kind.map_name
-            ]
-            for kind in kinds
-        }
+        metrics = {kind.map_name: evaluate_coco(chosen, NAMES, kind).metrics() for kind in kinds}
+        expected = {slice_metric(one.feature, one.value, name): all_[name] for name, all_ in metrics.items()}
         assert slice_map(part, one, kinds) == expected and set(expected) <= set(names)
         counts = len(chosen), sum(int((~image.truth.is_crowd).sum()) for image in chosen)
         assert (one.images, one.objects) == counts
-    refused(
-        DataError, "images with a value of empty, found none.*'image 0'", list, cut({"": split}, features)
-    )
+    message = "images with a value of empty, found none.*'image 0'"
+    refused(DataError, message, list, cut({"": split}, features))
 
 
 def test_parts_keep_what_counts():
     images = random_images(1)
-    labelled = [
-        dataclasses.replace(i, truth=dataclasses.replace(i.truth, labelled=np.array([0], np.int32)))
-        for i in images
-    ]
+    truths = [dataclasses.replace(i.truth, labelled=np.array([0], np.int32)) for i in images]
+    labelled = [dataclasses.replace(i, truth=truth) for i, truth in zip(images, truths, strict=True)]
     split = split_of(labelled, labelled_only=True)
     split.table(BOXES)
     part = split.part(np.arange(40))
@@ -103,34 +88,26 @@ def test_the_largest_images_and_no_features():
     assert load_features("") == ()
     (size,) = load_features(IMAGE_SIZE)
     truth = random_images(0)[0].truth
-    for side, expected in (
-        (511, "small"),
-        (512, "medium"),
-        (1023, "medium"),
-        (1024, "large"),
-        (9000, "large"),
-    ):
+    sizes = {511: "small", 512: "medium", 1023: "medium", 1024: "large", 9000: "large"}
+    for side, expected in sizes.items():
         assert size.value_of(dataclasses.replace(truth, height=side, width=side)) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "expected source_id and different names of columns, found"),
-        ("image,weather\na,sun", "expected source_id and different names of columns, found"),
-        ("source_id,a,a\nx,1,2", "expected source_id and different names"),
-        ("source_id,\nx,1", "expected source_id and different names"),
-        ("source_id,a\nx,1\nx,2", "expected one row of 2 cells for each image, found 2 rows for 1 images"),
-        ("source_id,a\nx,1,2", "expected one row of 2 cells"),
-        ("source_id,a\n" + "\n".join(f"{i},{i}" for i in range(101)), "at most 100 values of a, found 101"),
-        ('source_id,a\nx,"1' + "0" * 200_000, "expected CSV, found another text"),
-    ],
+COLUMNS = "expected source_id and different names of columns, found"
+
+
+@cases(
+    ("", COLUMNS),
+    ("image,weather\na,sun", COLUMNS),
+    ("source_id,a,a\nx,1,2", COLUMNS),
+    ("source_id,\nx,1", COLUMNS),
+    ("source_id,a\nx,1\nx,2", "expected one row of 2 cells for each image, found 2 rows for 1 images"),
+    ("source_id,a\nx,1,2", "expected one row of 2 cells"),
+    ("source_id,a\n" + "\n".join(f"{i},{i}" for i in range(101)), "at most 100 values of a, found 101"),
+    ('source_id,a\nx,"1' + "0" * 200_000, "expected CSV, found another text"),
 )
-def test_a_file_that_says_nothing_clear_is_refused(tmp_path, text, message):
+def test_a_file_that_says_nothing_clear_or_is_missing_is_refused(tmp_path, *, text, message):
     path = tmp_path / "slices.csv"
+    refused(ConfigError, "CSV file of slices", load_features, str(path))
     path.write_text(text)
     refused(ConfigError, f"slices.csv: .*{message}", load_features, str(path))
-
-
-def test_a_missing_file_is_refused(tmp_path):
-    refused(ConfigError, "CSV file of slices", load_features, str(tmp_path / "none.csv"))

@@ -39,6 +39,7 @@ GROUPS = {"pets": ("cat", "dog")}
 KINDS = (BOXES, *SHAPE_KINDS.values())
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 PETS = dict(enumerate("abcde"))
+LEVEL = "mAP.confidence: expected a level from 0.5 to 0.99"
 
 
 def verdict(demands, value, baseline=None, resampled=None):
@@ -66,19 +67,15 @@ def test_bounds(*, demands, value, baseline, passed):
     assert verdict(demands, value, baseline).passed is passed
 
 
-def test_what_is_not_a_number_never_passes():
+def test_what_is_not_a_number_never_passes_and_a_verdict_says_what_is_wrong():
     demanded = {"lower_bound": -5}, {"upper_bound": 5}, {"min_change": -5}
     for demands, value in itertools.product(demanded, (None, math.nan, math.inf, -1.0)):
         found = verdict(demands, value, 0.1)
         assert not found.passed and found.value is None, (demands, value)
         assert "could not be measured" in found.text
-
-
-def test_texts():
     assert verdict({"lower_bound": 0.85}, 0.8123).text == f"{MAP} is 0.8123, below 0.85"
-    assert verdict({"min_change": -0.01}, 0.7, 0.75).text == (
-        f"{MAP} is 0.7000, the baseline's 0.7500: a change of -0.0500, less than -0.01"
-    )
+    fallen = f"{MAP} is 0.7000, the baseline's 0.7500: a change of -0.0500, less than -0.01"
+    assert verdict({"min_change": -0.01}, 0.7, 0.75).text == fallen
     text = resampled_verdict({"min_change": -0.01}, 0.48, 0.5, 0.1).text
     assert text.endswith("less than -0.01; within the noise of this split (95 % interval -0.0675..+0.0275)")
     assert "noise" not in resampled_verdict({"min_change": -0.01}, 0.40, 0.5, 0.1).text
@@ -142,10 +139,7 @@ def test_all_demands_are_judged_and_what_speaks_against_comes_alone():
     ({MAP: {"lower_bound": True}}, "expected a number, found True"),
     ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
     ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
-    *[
-        ({MAP: {"min_change": 0, "confidence": level}}, "mAP.confidence: expected a level from 0.5 to 0.99")
-        for level in (95, 0, 1, "0.95", None, True)
-    ],
+    *(({MAP: {"min_change": 0, "confidence": one}}, LEVEL) for one in (95, 0, 1, "0.95", None, True)),
 )
 def test_mistakes_in_settings(*, spec, message):
     error = refused(ConfigError, r"^s\.yaml", parse_thresholds, spec, COCO_METRICS, where="s.yaml")
@@ -201,16 +195,11 @@ def test_what_is_measured_on_resampled_images_and_what_cannot_be_known(monkeypat
     np.testing.assert_allclose(resample(split, None, [MAP], groups={})[MAP].values, whole, rtol=1e-12)
     taken = []
     by_class = MatchTable.by_class
-    monkeypatch.setattr(
-        MatchTable, "by_class", lambda table: lambda label: taken.append(label) or by_class(table)(label)
-    )
+    taking = lambda table: lambda label: taken.append(label) or by_class(table)(label)  # noqa: E731
+    monkeypatch.setattr(MatchTable, "by_class", taking)
     resample(split, None, [MAP, MAP_50], groups={})
     assert sorted(taken) == [0, 1, 2, 3, 4]
-    for count, low in (
-        (10, 26.6631),
-        (30, 41.9785),
-        (1_000_000, 50.0),
-    ):
+    for count, low in ((10, 26.6631), (30, 41.9785), (1_000_000, 50.0)):
         found = Resampled(values=np.arange(1001.0), baseline=None, images=count).interval(0.9)
         assert found.value == pytest.approx((low, 1000 - low), abs=0.2)
 
@@ -251,15 +240,12 @@ def test_equally_good_detectors_are_told_apart_as_seldom_as_the_level_says():
     assert resample(one, other, [MAP_50], groups={})[MAP_50].interval().change[1] < 0
 
 
-def test_confusion():
+def test_confusion_is_that_by_hand_and_curves_agree_with_it_and_with_average_precision():
     objects = [LEFT, RIGHT, [0.5, 0, 1, 0.4]], [0, 2, 2]
     # A 0 taken for a 2, a 2 found, a false 0, and one below the threshold.
     found = [LEFT, RIGHT, [0, 0.6, 0.3, 0.9], LEFT], [0.9, 0.8, 0.7, 0.1], [2, 2, 0, 0]
     split = EvaluatedSplit(images=(evaluated(*objects, *found),), class_names={0: "cat", 2: "bird"})
     assert confusion_matrix(split, 0.5).tolist() == [[0, 1, 0], [0, 1, 1], [1, 0, 0]]
-
-
-def test_curves_agree_with_average_precision_and_with_the_confusion_matrix():
     split = EvaluatedSplit(images=tuple(random_images(1)), class_names=NAMES)
     curves = make_curves(split, 0.4)
     metrics = split.coco.metrics(per_category=True)
@@ -291,10 +277,9 @@ def test_what_is_derived_is_computed_once_and_hides_no_detection_where_nothing_i
     assert split.best_score == best_score_threshold(images, matches)
     assert 0 <= split.best_score - split.score_threshold < 1e-4
     assert split.coco is split.coco and split.matches is split.matches
-    elsewhere = tuple(
-        dataclasses.replace(i, detections=dataclasses.replace(i.detections, classes=i.detections.classes + 9))
-        for i in images
-    )
+    found = [dataclasses.replace(i.detections, classes=i.detections.classes + 9) for i in images]
+    pairs = zip(images, found, strict=True)
+    elsewhere = tuple(dataclasses.replace(image, detections=each) for image, each in pairs)
     for found in (elsewhere, ()):
         split = EvaluatedSplit(images=found, class_names=PETS)
         assert split.best_score == 0.5 and split.score_threshold == 0.0

@@ -76,9 +76,8 @@ def test_images_are_read_once_to_measure_and_once_to_draw(model, tmp_path):
 
 def test_a_coco_results_file_is_measured_as_the_detector_that_it_came_from(model, tmp_path):
     runner, path = load_runner(model), tmp_path / "results.json"
-    write_coco_results(
-        str(path), [(truth.source_id, runner(image, truth.source_id)) for image, truth in scenes(8)]
-    )
+    found = [(truth.source_id, runner(image, truth.source_id)) for image, truth in scenes(8)]
+    write_coco_results(str(path), found)
     expected, report = (run(name, tmp_path, pictures=0) for name in (model, str(path)))
     assert report.metrics == pytest.approx(expected.metrics, abs=1e-6) and report.metrics[MAP] > 0.9
     run(model, tmp_path, pictures=0, write_detections=True)
@@ -113,9 +112,8 @@ def test_slices_have_intervals_can_carry_thresholds_and_are_compared_with_the_ba
     assert report.metrics[slice_metric("image_size", "small")] == report.metrics[MAP]
     assert METRICS.read(str(tmp_path / "evaluation")).slices == report.slices
     misspelt = {slice_metric("time", "dya"): {"lower_bound": 0.9}}
-    refused(
-        ConfigError, "did you mean '.*time=day'", run, model, tmp_path, slices=str(path), thresholds=misspelt
-    )
+    given = {"slices": str(path), "thresholds": misspelt}
+    refused(ConfigError, "did you mean '.*time=day'", run, model, tmp_path, **given)
 
 
 def test_detections_of_classes_that_nobody_looked_for_are_left_out_where_asked(model, tmp_path):
@@ -138,17 +136,14 @@ def test_detections_of_classes_that_nobody_looked_for_are_left_out_where_asked(m
     assert curves[True][red]["found"] == curves[False][red]["found"] > 0
 
 
-def test_a_split_without_objects_is_never_blessed(model, tmp_path):
-    empty = [s for s in scenes(12) if not len(s[1].classes)]
-    report = run(model, tmp_path, lambda: iter(empty), thresholds={MAP: {"upper_bound": 1.0}})
-    assert report.metrics[MAP] == -1.0 and not report.blessed
-
-
-def test_no_images_and_a_broken_detector_leave_nothing_behind(model, tmp_path):
+def test_no_images_or_a_broken_detector_leave_nothing_behind_and_no_objects_no_blessing(model, tmp_path):
     refused(DataError, "found none", run, model, tmp_path, lambda: iter(()))
     broken = save(BlobDetector(score=math.nan), tmp_path / "broken")
     refused(ModelError, "expected finite scores", run, broken, tmp_path)
     assert not (tmp_path / "evaluation").exists()
+    empty = [s for s in scenes(12) if not len(s[1].classes)]
+    report = run(model, tmp_path, lambda: iter(empty), thresholds={MAP: {"upper_bound": 1.0}})
+    assert report.metrics[MAP] == -1.0 and not report.blessed
 
 
 def _read(text, **options):
@@ -156,7 +151,7 @@ def _read(text, **options):
     return with_eval_config(EvaluateOptions(**options), config)
 
 
-def test_every_setting_reaches_the_evaluation():
+def test_every_setting_reaches_the_evaluation_else_the_schema_s_default_or_what_was_asked_for():
     found = _read(
         """
         num_visualizations: 3 min_score_threshold: 0.25 max_num_boxes_to_visualize: 7
@@ -170,23 +165,12 @@ def test_every_setting_reaches_the_evaluation():
         split="test",
         pictures=AS_CONFIGURED,
     )
-    assert found == EvaluateOptions(
-        split="test",
-        pictures=3,
-        min_score=0.25,
-        drawing=PictureOptions(most_boxes=7, names=False, scores=False, truth_colour=(255, 128, 0)),
-        metrics=MetricOptions(
-            sets=("coco_detection_metrics", "precision_at_recall_detection_metrics"),
-            per_category=True,
-            all_per_category=True,
-            groups={"pets": ("cat", "dog")},
-            only_labelled=True,
-            recall_bounds=(0.25, 0.75),
-        ),
-    )
-
-
-def test_what_is_not_said_is_the_schema_s_default_and_what_was_asked_for_goes_first():
+    drawing = PictureOptions(most_boxes=7, names=False, scores=False, truth_colour=(255, 128, 0))
+    sets = ("coco_detection_metrics", "precision_at_recall_detection_metrics")
+    given = {"sets": sets, "groups": {"pets": ("cat", "dog")}, "recall_bounds": (0.25, 0.75)}
+    metrics = MetricOptions(per_category=True, all_per_category=True, only_labelled=True, **given)
+    shown = {"pictures": 3, "min_score": 0.25, "drawing": drawing}
+    assert found == EvaluateOptions(split="test", metrics=metrics, **shown)
     found = _read("", pictures=AS_CONFIGURED)
     assert (found.pictures, found.min_score) == (10, None)
     assert (found.drawing, found.metrics) == (PictureOptions(), MetricOptions())
@@ -247,7 +231,7 @@ def _file(path):
     return path
 
 
-def test_a_file_says_what_it_is(tmp_path):
+def test_a_file_says_what_it_is_and_a_published_one_brings_the_record_of_its_version(tmp_path):
     path = _file(tmp_path / "m.tflite")
     found = inspect(str(path))
     assert (found.kind, found.size_bytes) == ("tflite", path.stat().st_size)
@@ -260,9 +244,6 @@ def test_a_file_says_what_it_is(tmp_path):
     (tmp_path / "m.tflite").write_bytes(bare_file())
     found = inspect(str(tmp_path / "m.tflite"))
     assert found.description is None and found.provenance is None and found.operators == {"ADD": 1}
-
-
-def test_a_published_file_brings_the_record_of_its_version(tmp_path):
     path = _file(tmp_path / "tflite" / "17" / "m.tflite")
     version = PublishedVersion(number=17, run_key="key", metrics={"mAP": 0.7})
     (tmp_path / "versions").mkdir()
@@ -272,7 +253,7 @@ def test_a_published_file_brings_the_record_of_its_version(tmp_path):
     assert inspect(str(_file(tmp_path / "elsewhere" / "17" / "m.tflite"))).published is None
 
 
-def test_a_detector_folder_says_what_it_was_trained_with():
+def test_a_detector_folder_says_what_it_was_trained_with_and_what_is_no_model_is_refused(tmp_path):
     found = inspect(str(trained("ssd") / "model"))
     assert found.kind == "saved_model" and found.detector.num_classes == 2
     report = TRAIN_REPORT.read(str(trained("ssd") / "run"))
@@ -282,9 +263,6 @@ def test_a_detector_folder_says_what_it_was_trained_with():
     assert [(t.signature, t.dtype) for t in found.inputs] == [("input_tensor", "uint8")]
     outputs = [t.signature for t in found.outputs]
     assert outputs == sorted(outputs) and "detection_boxes" in outputs and found.operators["Conv2D"] > 40
-
-
-def test_what_is_no_model_is_refused(tmp_path):
     refused(ContractError, "found nothing", inspect, str(tmp_path / "gone.tflite"))
     refused(ContractError, "detector folder", inspect, str(tmp_path))
     (tmp_path / "x.tflite").write_bytes(b"no model at all")

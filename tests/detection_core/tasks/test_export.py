@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,6 @@ export_tflite(float_dir, examples, options, quantized_model_dir=aware_dir, **fol
 saved = SavedModelOptions(frozen_graph=True)
 export_saved_model(float_dir, output + "/saved", saved, examples_dir=examples)
 """
-Exporting = Callable[..., ParityReport]
 
 
 def options(formats: tuple[str, ...], **changes: Any) -> TFLiteExportOptions:
@@ -71,14 +69,9 @@ def exporting(root):
     """Exports the plain detector to folders under a name."""
 
     def run(name: str, options: TFLiteExportOptions, *, quantized: Path | None = None) -> ParityReport:
-        return export_tflite(
-            str(trained("plain") / "model"),
-            str(examples()),
-            options,
-            tflite_dir=str(root / name / "tflite"),
-            parity_dir=str(root / name / "parity"),
-            quantized_model_dir=str(quantized or ""),
-        )
+        places = {f"{each}_dir": str(root / name / each) for each in ("tflite", "parity")}
+        places["quantized_model_dir"] = str(quantized or "")
+        return export_tflite(str(trained("plain") / "model"), str(examples()), options, **places)
 
     return run
 

@@ -72,7 +72,7 @@ def assert_answers_its_requests(written: str, batch_size: int, requests: int) ->
         assert (answer["num_detections"].numpy() > 0).all()
 
 
-def test_what_cannot_be_exported_is_refused_before_anything_is_read():
+def test_what_cannot_be_exported_is_refused_and_leaves_no_half_of_a_model(tmp_path):
     for changes, error, message in (
         ({"side_input_names": ("features",)}, ExportError, "side_input_names: expected no side inputs"),
         ({"input_type": "bogus"}, ExportError, "input_type: expected image_tensor"),
@@ -81,9 +81,6 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_read():
         ({"warm_up_requests": 1001}, ConfigError, "1 to 1000 requests"),
     ):
         refused(error, message, SavedModelOptions, **changes)
-
-
-def test_an_export_that_fails_leaves_no_half_of_a_model(tmp_path):
     with pytest.raises(ExportError, match="the nearest are"):
         exported("plain", tmp_path / "out", warm_up=False, additional_output_tensor_names=("nothing",))
     for batch_size, message in ((0, "for converters and not for TensorFlow Serving"), (2, "pixels of one")):

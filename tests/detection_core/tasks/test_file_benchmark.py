@@ -84,30 +84,22 @@ def test_files_are_named_once_and_what_cannot_be_measured_is_refused(folder, tmp
     for paths, message in (([str(tmp_path)], "none in it"), ([str(tmp_path / "x")], "found nothing")):
         refused(ConfigError, message, tflite_files, paths)
     for name, wrong, found in (
-        ("threads", (0,), r"\[0\]"),
-        ("threads", (), r"\[\]"),
-        ("delegates", ("gpu",), "gpu"),
-        ("delegates", (), "none"),
-        ("runs", 0, "0"),
-    ):
+        ("threads", (0,), r"\[0\]"), ("threads", (), r"\[\]"), ("delegates", ("gpu",), "gpu"),
+        ("delegates", (), "none"), ("runs", 0, "0"),
+    ):  # fmt: skip
         refused(ConfigError, f"{name}: expected .*, found {found}$", BenchOptions, **{name: wrong})
 
 
-def test_each_bound_that_is_exceeded_is_a_clause():
+def test_each_bound_that_is_exceeded_is_a_clause_and_those_that_mean_nothing_are_refused():
     both = ["latency_ms 12 is more than 8", "memory_mb 30 is more than 20.5"]
     for limits, clauses in (
-        ({}, []),
-        ({"size_mb": 4, "latency_ms": 12, "memory_mb": 30}, []),
-        ({"size_mb": 3.9}, ["size_mb 4 is more than 3.9"]),
-        ({"latency_ms": 8, "memory_mb": 20.5}, both),
-    ):
+        ({}, []), ({"size_mb": 4, "latency_ms": 12, "memory_mb": 30}, []),
+        ({"size_mb": 3.9}, ["size_mb 4 is more than 3.9"]), ({"latency_ms": 8, "memory_mb": 20.5}, both),
+    ):  # fmt: skip
         assert exceeded_limits(limits, **COST) == clauses
     unknown = exceeded_limits({"latency_ms": 1, "memory_mb": 1}, size_bytes=1, latency_ms={})
     assert [clause.split()[0] for clause in unknown] == ["latency_ms", "memory_mb"]
     assert all("could not be measured" in clause for clause in unknown)
-
-
-def test_bounds_that_mean_nothing_are_refused():
     number = "limits.float32.size_mb: expected a number above 0"
     for limits, message in (
         ({"int8": {"size_mb": 1}}, "limits: expected limits of files that are made"),
@@ -124,16 +116,13 @@ def test_memory_of_a_file_is_measured(tmp_path):
     assert 1e6 < measure_memory(str(tmp_path / "m.tflite")) < 200e6
 
 
-def test_each_size_of_a_batch_is_a_timing_that_adds_up():
+def test_each_size_of_a_batch_is_a_timing_that_adds_up_and_a_model_of_one_image_takes_one(tmp_path):
     timings = bench_saved_models([layout.serving_dir(str(trained("plain") / "model"))], FAST)
     assert [t.batch_size for t in timings] == [1, 4]
     for timing in timings:
         assert 0 < timing.p50_ms <= timing.p90_ms <= timing.p99_ms and timing.load_ms > 0 and timing.runs == 5
         # The mean lies between the least and the most, about which the percentiles say enough.
         assert timing.images_per_second < 1000 * timing.batch_size / (timing.p50_ms / 5)
-
-
-def test_a_model_of_one_image_is_measured_with_one_or_refused(tmp_path):
     path = save(BlobDetector(), tmp_path)
     assert [t.batch_size for t in bench_saved_models([path], FAST)] == [1]
     with pytest.raises(ConfigError, match="expected the batch size 1, which the model takes, found"):

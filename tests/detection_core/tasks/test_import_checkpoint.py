@@ -43,10 +43,8 @@ def checkpoints(network, tmp_path_factory):
     objects = {path: v.numpy() for path, v in object_paths(network).items()}
     extractor = CONFIG.model.ssd.feature_extractor.type
     names = {v.name: v.variable.numpy() for v in scoped_variables(network, extractor)}
-    return {
-        "object-based": write_object_checkpoint(objects, folder / "ckpt-0"),
-        "name-based": write_named_checkpoint(names, folder / "model.ckpt"),
-    }
+    written = {"object-based": write_object_checkpoint(objects, folder / "ckpt-0")}
+    return written | {"name-based": write_named_checkpoint(names, folder / "model.ckpt")}
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +97,8 @@ def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, t
     depth = "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth"
     config = apply_overrides(CONFIG, {depth: "16"})
     with pytest.raises(ModelError, match=r"variables of the detector, found \d+ that do not fit: ") as caught:
-        import_checkpoint(
-            config, checkpoints["object-based"], label_map=label_map, model_dir=str(tmp_path / "m")
-        )
+        path, folder = checkpoints["object-based"], str(tmp_path / "m")
+        import_checkpoint(config, path, label_map=label_map, model_dir=folder)
     assert caught.value.where == checkpoints["object-based"]
     # Both shapes are named.
     assert re.search(r"\[1, 1, 8, 16\]: skipped: another shape, \[1, 1, 8, 8\] in model/", str(caught.value))

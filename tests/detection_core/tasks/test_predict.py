@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import weakref
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -124,9 +125,8 @@ def test_bombs_other_formats_and_pipes_are_not_opened(tmp_path, monkeypatch):
     Image.new("RGB", (20, 20)).save(tmp_path / "big.png")
     refused(DataError, "expected at most 100 pixels", read_image, str(tmp_path / "big.png"))
     # PostScript would start Ghostscript on whatever the file says.
-    monkeypatch.setattr(
-        "PIL.EpsImagePlugin.Ghostscript", lambda *_, **__: pytest.fail("Ghostscript was started")
-    )
+    started = Mock(side_effect=AssertionError("Ghostscript was started"))
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", started)
     head = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n"
     (tmp_path / "photo.jpg").write_bytes(head + b"(/etc/passwd) (r) file\n")
     refused(DataError, r"photo\.jpg: expected an image", read_image, str(tmp_path / "photo.jpg"))
@@ -183,9 +183,8 @@ def test_objects_are_numbered_in_lines_table_and_video_and_a_video_may_end_early
 ):
     drawn = []
     draw = video_detection.draw_boxes
-    monkeypatch.setattr(
-        video_detection, "draw_boxes", lambda image, boxes: drawn.append(boxes) or draw(image, boxes)
-    )
+    drawing = lambda image, boxes: drawn.append(boxes) or draw(image, boxes)  # noqa: E731
+    monkeypatch.setattr(video_detection, "draw_boxes", drawing)
     options = VideoOptions(track=True, table=True, max_frames=4, every=2)
     report = predict_video(model, write(tmp_path / "v.mp4"), str(tmp_path / "out"), options)
     assert sorted(os.listdir(tmp_path / "out")) == ["v-detected.mp4", "v.csv", "v.jsonl"]
@@ -217,10 +216,7 @@ def test_what_breaks_leaves_nothing_but_what_was_read_before_a_video_breaks_off(
         predict_video(model, str(tmp_path / "bad.mp4"), str(tmp_path / "out"), VideoOptions())
     assert sorted(os.listdir(tmp_path / "out")) == ["cut-detected.mp4", "cut.jsonl"]
     path = write(tmp_path / "v.mp4")
-    monkeypatch.setattr(
-        "detection_core.optional.video.video_detection.draw_boxes",
-        lambda *_: (_ for _ in ()).throw(MemoryError()),
-    )
+    monkeypatch.setattr(video_detection, "draw_boxes", Mock(side_effect=MemoryError))
     refused(MemoryError, "", predict_video, model, path, str(tmp_path / "none"), VideoOptions())
     assert os.listdir(tmp_path / "none") == []
 
@@ -240,8 +236,6 @@ def test_memory_does_not_grow_with_the_video(model, tmp_path, monkeypatch):
             return runner(image, source_id)
 
     runner = load_runner(model)
-    monkeypatch.setattr(
-        "detection_core.optional.video.video_detection.load_runner", lambda *_, **__: Watching()
-    )
+    monkeypatch.setattr(video_detection, "load_runner", lambda *_, **__: Watching())
     predict_video(model, write(tmp_path / "v.mp4"), str(tmp_path), VideoOptions())
     assert len(alive) == 20 and most <= 3

@@ -56,10 +56,8 @@ def test_patterns_lists_and_standard_input_name_files_and_folders(photos, tmp_pa
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     refused(DataError, "-: expected a list of images and videos", find_inputs, ["-"], "")
     (tmp_path / "bracket[1].jpg").write_bytes(b"")
-    assert list(find_inputs([f"{tmp_path}/bracket[1].jpg", "missing.jpg"], "")) == [
-        f"{tmp_path}/bracket[1].jpg",
-        "missing.jpg",
-    ]
+    names = [f"{tmp_path}/bracket[1].jpg", "missing.jpg"]
+    assert list(find_inputs(names, "")) == names
 
 
 def test_equal_names_are_numbered_and_finished_inputs_keep_theirs():
@@ -110,10 +108,8 @@ def test_a_version_follows_the_files_and_is_the_number_of_a_published_one(tmp_pa
 
 BOX = (0.25, 0.1, 0.75, 0.5)
 FOUND = DetectedObject(label=3, name="cat", score=0.5, box=BOX)
-RESULTS = {
-    "a/x.png": Prediction(image="p/a/x.png", height=40, width=60, detections=(FOUND,)),
-    "y.png": Prediction(image="p/y.png", height=40, width=60),
-}
+RESULTS = {"a/x.png": Prediction(image="p/a/x.png", height=40, width=60, detections=(FOUND,))}
+RESULTS |= {"y.png": Prediction(image="p/y.png", height=40, width=60)}
 
 
 def test_lines_and_annotations_are_of_classes_that_the_model_names_or_finds(tmp_path):
@@ -135,8 +131,7 @@ def test_masks_are_in_coco_annotations(tmp_path):
     mask = MaskRuns(size=(40, 60), counts="abc")
     found = DetectedObject(label=1, name="cat", score=0.5, box=BOX, mask=mask)
     result = Prediction(image="x.png", height=40, width=60, detections=(found,))
-    write_formats(
-        ("coco",), str(tmp_path), {"x.png": result}, {}, save_folder(BlobDetector(), tmp_path / "m")
-    )
+    model = save_folder(BlobDetector(), tmp_path / "m")
+    write_formats(("coco",), str(tmp_path), {"x.png": result}, {}, model)
     written = json.loads((tmp_path / "annotations.json").read_text())
     assert written["annotations"][0]["segmentation"] == {"size": [40, 60], "counts": "abc"}

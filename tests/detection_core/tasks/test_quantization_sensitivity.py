@@ -74,4 +74,4 @@ def test_layers_alone_need_no_split_and_the_accuracy_one_with_objects(tmp_path):
     with pytest.raises(ConfigError, match="examples: expected a number from 1, found 0"):
         measured(trained("plain") / "model", folder, examples=0)
     with pytest.raises(DataError, match="empty: expected a split with objects"):
-        measured(trained("plain") / "model", folder, split="empty", images=1)
+        measured(trained("plain") / "model", folder, split="empty", images=1, examples=1)

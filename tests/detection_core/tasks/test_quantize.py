@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.quantize import QuantizationReport, quantize
 from tests.support.cases import refused
 from tests.support.detectors import REWRITER, STEPS, examples, family_config, quantized, trained
-
-Quantizing = Callable[[str, str], QuantizationReport]
 
 
 @pytest.fixture

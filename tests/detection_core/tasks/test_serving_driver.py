@@ -24,7 +24,7 @@ def driver(tmp_path_factory):
     return ServingDriver.create(save_folder(BlobDetector(), tmp_path_factory.mktemp("model")))
 
 
-def test_images_files_and_base64_are_served_with_boxes_in_pixels(driver):
+def test_images_files_and_base64_are_served_in_pixels_and_a_batch_is_timed(driver, tmp_path):
     boxes, scores, classes, valid_len = driver.serve(IMAGES)
     assert valid_len.shape == (3,) and scores.shape[0] == 3
     for i, (image, truth) in enumerate(SCENES):
@@ -38,6 +38,9 @@ def test_images_files_and_base64_are_served_with_boxes_in_pixels(driver):
     for found in (driver.serve_files(contents), driver.serve_base64(texts)):
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-4)
+    found = driver.benchmark(IMAGES[:1], bm_runs=3, trace_filename=str(tmp_path))
+    assert found["images_per_second"] == pytest.approx(1 / found["seconds_per_batch"])
+    assert any(name.endswith(".xplane.pb") for _, _, names in os.walk(tmp_path) for name in names)
 
 
 def test_what_is_no_image_is_one_error(driver):
@@ -70,12 +73,6 @@ def test_drawing_begins_at_a_score_and_has_the_original_s_defaults(driver):
     assert (driver.visualize(*arguments, max_boxes_to_draw=1) != drawn).any()
     widths = [(driver.visualize(*arguments, line_thickness=t) != image).any(axis=2).sum() for t in (1, 2, 5)]
     assert widths == sorted(set(widths))
-
-
-def test_a_batch_is_timed_and_traced(driver, tmp_path):
-    found = driver.benchmark(IMAGES[:1], bm_runs=3, trace_filename=str(tmp_path))
-    assert found["images_per_second"] == pytest.approx(1 / found["seconds_per_batch"])
-    assert any(name.endswith(".xplane.pb") for _, _, names in os.walk(tmp_path) for name in names)
 
 
 def test_the_network_alone_needs_its_signature_which_an_export_writes(driver, tmp_path):

@@ -57,16 +57,11 @@ class Run:
     def __call__(self, name="a", warm_start="", code_version="", **overrides: Any) -> TrainReport:
         config = self.config or parse_pipeline_config(config_text(backbone=self.backbone))
         config = apply_overrides(config, overrides)
-        return train(
-            check_pipeline_config(point_at_examples(config, str(self.examples), eval_split="train")),
-            model_dir=str(self.root / name / "model"),
-            model_run_dir=str(self.root / name / "run"),
-            work_dir=str(self.root / "work"),
-            warm_start_dir=warm_start,
-            log_every=2,
-            progress=self._progress,
-            resume=ResumeOptions(code_version=code_version),
-        )
+        config = check_pipeline_config(point_at_examples(config, str(self.examples), eval_split="train"))
+        places = {"model_dir": f"{name}/model", "model_run_dir": f"{name}/run", "work_dir": "work"}
+        given = {place: str(self.root / path) for place, path in places.items()}
+        given |= {"warm_start_dir": warm_start, "resume": ResumeOptions(code_version=code_version)}
+        return train(config, log_every=2, progress=self._progress, **given)
 
     def _progress(self, update: ProgressUpdate) -> None:
         self.updates.append(update)
@@ -96,15 +91,19 @@ def report(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", pytest.param("float16", marks=pytest.mark.zoo)])
-def test_what_computed_in_fewer_bits_is_written_in_float32(run, report, precision):
+def test_what_computed_in_fewer_bits_is_written_in_float32_after_a_kill_and_other_code(
+    run, report, precision, caplog
+):
     changes = {
         "train_config.precision": precision.upper(),
         "train_config.validation.every_steps": 2,
         "train_config.optimizer.use_moving_average": True,
         "eval_config.use_moving_averages": True,
     }
-    run.killed(precision, 4, **changes)
-    resumed = run(precision, **changes)
+    run.killed(precision, 4, code_version="before", **changes)
+    resumed = run(precision, code_version="after", **changes)
+    assert "going on with a training that other code began (before, now after)" in caplog.text
+    assert resumed.code_versions == ["before", "after"]
     assert (resumed.precision, report.precision) == (precision, "float32")
     assert resumed.start_step == 3 and np.isfinite(resumed.loss) and resumed.fingerprint != report.fingerprint
     network = load_detector(str(run.root / precision / "model")).model.networks["detector"]
@@ -144,8 +143,8 @@ def test_the_record_and_the_detector_are_whole(run, report):
         assert len(loaded.info.extra[key]) == 16
 
 
-def test_the_same_training_again_is_already_done(run, report):
-    again = run("b")
+def test_the_same_training_again_is_already_done_also_where_classes_are_left_to_the_label_map(run, report):
+    again = run("b", **{"model.ssd.num_classes": "unset"})
     assert (again.start_step, again.fingerprint) == (4, report.fingerprint)
     for a, b in zip(run.weights("a"), run.weights("b"), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -153,11 +152,8 @@ def test_the_same_training_again_is_already_done(run, report):
     # It says of the last update what the process said that did it.
     for name in ("loss", "losses", "learning_rate", "steps_per_second"):
         assert getattr(again, name) == getattr(report, name), name
-    # Nor is one told apart to which the label map gives its number of classes.
-    followed = run("followed", **{"model.ssd.num_classes": "unset"})
-    assert (followed.start_step, followed.fingerprint) == (4, report.fingerprint)
-    as_run = load_pipeline_config(str(run.root / "followed" / "run" / "pipeline.config"))
-    written = load_detector(str(run.root / "followed" / "model")).config
+    as_run = load_pipeline_config(str(run.root / "b" / "run" / "pipeline.config"))
+    written = load_detector(str(run.root / "b" / "model")).config
     assert as_run.model.ssd.num_classes == written.model.ssd.num_classes == 2
 
 
@@ -176,11 +172,8 @@ def test_a_warm_start_takes_the_weights_that_fit(run, report):
 def test_the_record_tells_what_a_checkpoint_gave_and_the_detector_holds_the_averages(run, tmp_path):
     # Weights of a TensorFlow 1 classifier, trained, with their moving average in the detector.
     network = load_detector(str(trained("ssd") / "model")).model.network
-    backbone = {
-        v.name.removeprefix("FeatureExtractor/"): v.variable.numpy()
-        for v in scoped_variables(network, MOBILENET)
-        if v.backbone
-    }
+    variables = [v for v in scoped_variables(network, MOBILENET) if v.backbone]
+    backbone = {v.name.removeprefix("FeatureExtractor/"): v.variable.numpy() for v in variables}
     prefix = tmp_path / "mobilenet_v2.ckpt"
     changes = {
         "train_config.fine_tune_checkpoint": write_named_checkpoint(backbone, prefix),
@@ -207,15 +200,6 @@ def test_the_record_tells_what_a_checkpoint_gave_and_the_detector_holds_the_aver
     for number, average in enumerate(written[:3]):
         key = f"moving_average/averages/{number}/.ATTRIBUTES/VARIABLE_VALUE"
         np.testing.assert_array_equal(tf.train.load_variable(checkpoint, key), average)
-
-
-@pytest.mark.slow
-def test_an_unfinished_training_of_other_code_is_gone_on_with_and_named(run, caplog):
-    steps = {"train_config.num_steps": 6}
-    run.killed("resumed", 4, code_version="before", **steps)
-    resumed = run("resumed", code_version="after", **steps)
-    assert "going on with a training that other code began (before, now after)" in caplog.text
-    assert (resumed.start_step, resumed.code_versions) == (3, ["before", "after"])
 
 
 def test_what_cannot_be_trained_is_refused_and_leaves_no_output(run):

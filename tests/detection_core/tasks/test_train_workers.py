@@ -13,9 +13,11 @@ import pytest
 
 from tests.support.tiny_training import write_examples
 
-STEPS, EVERY, VALIDATED = 400, 40, 150  # updates, those between checkpoints, and between validations
+STEPS, EVERY, VALIDATED = 240, 40, 90  # updates, those between checkpoints, and between validations
 SCRIPT = f"""
 import sys
+from detection_core.quick_imports import import_quickly
+import_quickly()
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
@@ -41,10 +43,8 @@ print("started at", report.start_step, "loss", report.loss, "best", report.best_
 
 def start_workers(root: Path) -> list[subprocess.Popen[str]]:
     """Start two workers; each has its own output folder, so that their files can be told apart."""
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
-    addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
+    with socket.create_server(("localhost", 0)) as one, socket.create_server(("localhost", 0)) as other:
+        addresses = [f"localhost:{s.getsockname()[1]}" for s in (one, other)]
     processes = []
     for index in range(2):
         place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
@@ -104,7 +104,7 @@ def test_two_workers_lose_one_stop_together_and_resume_to_one_result(tmp_path):
     history = (tmp_path / "worker0" / "run" / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in history] == list(range(10, STEPS + 1, 10))
     validations = (tmp_path / "worker0" / "run" / "validation.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in validations] == [150, 300, STEPS]
+    assert [json.loads(line)["step"] for line in validations] == [VALIDATED, 2 * VALIDATED, STEPS]
     assert all("DetectionBoxes_Precision/mAP" in json.loads(line)["metrics"] for line in validations)
     assert (tmp_path / "worker0" / "model" / "Format-Serving" / "saved_model.pb").exists()
     assert not (tmp_path / "worker1").exists()

@@ -27,9 +27,8 @@ def state_of(model: TinyModel, options: TrainOptions) -> TrainState:
 
 def momentum(base: float = 0.1, average: float = 0.0) -> Optimization:
     """Momentum with a schedule of ten steps."""
-    rate = CosineDecay(
-        learning_rate_base=base, total_steps=10, warmup_learning_rate=base / 10, warmup_steps=3
-    )
+    warmup = {"warmup_learning_rate": base / 10, "warmup_steps": 3}
+    rate = CosineDecay(learning_rate_base=base, total_steps=10, **warmup)
     optimizer = tf_keras.optimizers.legacy.SGD(rate, momentum=0.9)
     return Optimization(optimizer=optimizer, average_decay=average)
 
@@ -95,6 +94,13 @@ def train(model: TinyModel, folder, *actions: TrainingAction, data=make_dataset,
 def kept(folder: Path, name: str = "checkpoints") -> list[int]:
     """Return the steps of the checkpoints of a training, or of the `best` ones."""
     return sorted(int(path.stem.removeprefix("ckpt-")) for path in (folder / name).glob("*.index"))
+
+
+def flip_a_byte(path: Path) -> None:
+    """Change a byte in the middle of a file, as a disk does."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
 
 
 def whole_run(folder: Path, model: TinyModel | None = None, *actions: TrainingAction, **changes: Any) -> Run:

@@ -27,12 +27,8 @@ from detection_core.training.validation import MOST_STEPS, PictureFiles, Validat
 from tests.support.cases import cases
 from tests.support.recording_logger import RecordingLogger
 
-LOSSES = {
-    "Loss/classification_loss": 1.22,
-    "Loss/localization_loss": 0.61,
-    "Loss/regularization_loss": 0.05,
-    "Loss/total_loss": 1.88,
-}
+PARTS = {"classification": 1.22, "localization": 0.61, "regularization": 0.05, "total": 1.88}
+LOSSES = {f"Loss/{part}_loss": value for part, value in PARTS.items()}
 
 
 def report(step, **changes):
@@ -130,9 +126,8 @@ def test_progress_shows_the_losses_the_last_score_and_the_memory():
     lines = ProgressLines("train", seen.append)
     lines.validated(ValidationLine(step=10, score=0.7123))
     lines.report(dataclasses.replace(report(20), device_memory_bytes=40_000_000_000))
-    assert format_progress(seen[0]).endswith(
-        " | score 0.71 | lr 0.0040 | images/s 67.2 | data wait 3% | memory 1.90 GB | GPU memory 40.00 GB"
-    )
+    end = " | score 0.71 | lr 0.0040 | images/s 67.2 | data wait 3% | memory 1.90 GB | GPU memory 40.00 GB"
+    assert format_progress(seen[0]).endswith(end)
 
 
 def test_counts_are_at_least_one_and_times_zero():
@@ -145,10 +140,8 @@ def test_counts_are_at_least_one_and_times_zero():
         TrainOptions(num_steps=1, checkpoint_minutes=-1.0)
 
 
-PICTURES = [
-    ValidationPicture(number=i, source_id=f"image {i}", image=np.zeros([8, 16, 3], np.uint8))
-    for i in range(2)
-]
+BLACK = np.zeros([8, 16, 3], np.uint8)
+PICTURES = [ValidationPicture(number=i, source_id=f"image {i}", image=BLACK) for i in range(2)]
 
 
 def begun(folder, pictures, *steps):

@@ -79,34 +79,26 @@ def test_what_is_truncated_incomplete_or_no_checkpoint_is_an_error(prefix, tmp_p
     message = "expected 3 data files .* found 1, without model.ckpt-3.data-00000-of-00003"
     refused(ModelError, message, CheckpointFile, prefix)
     Path(f"{prefix}.data-00001-of-00003").unlink()
-    message = (
-        r"^\S+model.ckpt-3: expected 1 data file .* found 0, without model.ckpt-3.data-00000-of-00001; copy"
-    )
+    message = f"^{prefix}: expected 1 data file .* found 0, without model.ckpt-3.data-00000-of-00001; copy"
     refused(ModelError, message, CheckpointFile, prefix)
 
 
-def test_a_detector_of_tensorflow_1_has_its_heads_beside_the_extractor(tmp_path):
+def test_the_format_chooses_the_names_and_tensorflow_1_has_its_own_heads(tmp_path):
     names = ("FeatureExtractor/MobilenetV1/Conv2d_0/weights", "BoxPredictor_0/ClassPredictor/weights")
-    prefix = write_named_checkpoint(
-        {name: np.zeros(1, np.float32) for name in names}, tmp_path / "model.ckpt"
-    )
+    values = {name: np.zeros(1, np.float32) for name in names}
+    prefix = write_named_checkpoint(values, tmp_path / "model.ckpt")
     content = checkpoint_content(CheckpointFile(prefix), checkpoint_names())
     assert (content.named, content.of, content.heads, content.variables) == (True, DETECTOR, True, 2)
     assert content.text() == "a detector's checkpoint with heads (name-based, TensorFlow 1, 2 values)"
-
-
-def test_the_format_chooses_the_names():
-    objects, named = (
-        Naming(kinds={}, detector=d, classifier=("c/",), heads="heads") for d in ("model/", "Model/")
-    )
+    about = {"kinds": {}, "classifier": ("c/",), "heads": "heads"}
+    objects, named = (Naming(detector=detector, **about) for detector in ("model/", "Model/"))
     names = CheckpointNames(object_based=objects, name_based=named)
     assert names.naming(named=False) is objects and names.naming(named=True) is named
 
 
 def test_a_folder_stands_for_its_newest_checkpoint_and_that_has_its_own_files(tmp_path):
-    manager = tf.train.CheckpointManager(
-        tf.train.Checkpoint(v=tf.Variable(1.0)), str(tmp_path), max_to_keep=2
-    )
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))
+    manager = tf.train.CheckpointManager(checkpoint, str(tmp_path), max_to_keep=2)
     manager.save(checkpoint_number=1)
     manager.save(checkpoint_number=2)
     assert find_prefix(str(tmp_path)) == str(tmp_path / "ckpt-2")
@@ -260,10 +252,8 @@ def test_what_a_file_system_or_the_reader_of_tensorflow_raises_is_no_damage(whol
     assert "ulimit -n" in kept_because(whole)
 
 
-OBJECTS = {
-    "model/a/0/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),
-    "model/b/bias": np.ones(2, np.float32),
-}
+OBJECTS = {"model/a/0/kernel": np.arange(6, dtype=np.float32).reshape(2, 3)}
+OBJECTS |= {"model/b/bias": np.ones(2, np.float32)}
 
 
 def test_variables_and_slots_are_found_by_object_path_and_others_are_foreign(tmp_path):
@@ -280,9 +270,8 @@ def test_variables_and_slots_are_found_by_object_path_and_others_are_foreign(tmp
     with pytest.raises(ModelError, match=r"without an object graph.* set .*fine_tune_checkpoint_version: V1"):
         ObjectCheckpoint(CheckpointFile(prefix))
     averages = {"model/a/0/kernel": OBJECTS["model/a/0/kernel"] + 1}
-    checkpoint = ObjectCheckpoint(
-        CheckpointFile(write_object_checkpoint(OBJECTS, tmp_path / "ckpt-1", averages))
-    )
+    path = write_object_checkpoint(OBJECTS, tmp_path / "ckpt-1", averages)
+    checkpoint = ObjectCheckpoint(CheckpointFile(path))
     key = checkpoint.find("model/a/0/kernel/.OPTIMIZER_SLOT/average")
     assert key == "model/a/0/kernel/.OPTIMIZER_SLOT/optimizer/average/.ATTRIBUTES/VARIABLE_VALUE"
     np.testing.assert_array_equal(checkpoint.read(key), averages["model/a/0/kernel"])

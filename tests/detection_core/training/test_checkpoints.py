@@ -14,6 +14,7 @@ from detection_core.training.checkpoints import TrainingCheckpoints
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.named_variables import restore_variables
 from detection_core.training.variables import trained_variables
+from tests.detection_core.training.runs import flip_a_byte
 from tests.support.cases import cases, refused
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.storage_faults import few_descriptors
@@ -33,12 +34,6 @@ def saved(folder, steps):
 
 def truncate(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def flip_a_byte(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    path.write_bytes(bytes(content))
 
 
 def empty(path):
@@ -105,9 +100,8 @@ def test_one_checkpoint_every_few_hours_stays_for_good(tmp_path, monkeypatch):
     now = 1e9
     monkeypatch.setattr("detection_core.training.checkpoints.time.monotonic", lambda: now)
     for first in (1, 11):  # in two processes
-        checkpoints = TrainingCheckpoints(
-            {"weights": tf.Variable(0.0)}, str(tmp_path), keep=2, keep_every_n_hours=3
-        )
+        variables = {"weights": tf.Variable(0.0)}
+        checkpoints = TrainingCheckpoints(variables, str(tmp_path), keep=2, keep_every_n_hours=3)
         for step in range(first, first + 10):
             now += 3600
             checkpoints.save(step)
@@ -188,7 +182,7 @@ def fresh():
     }
 
 
-def test_a_mapping_is_restored_where_the_checkpoint_has_the_same_shape(checkpoint, caplog):
+def test_a_mapping_is_restored_where_shapes_agree_and_a_list_by_its_names(checkpoint, caplog, tmp_path):
     for step, found in ((True, {"weights", "global_step"}), (False, {"weights"})):
         variables = fresh()
         caplog.clear()
@@ -201,9 +195,6 @@ def test_a_mapping_is_restored_where_the_checkpoint_has_the_same_shape(checkpoin
         np.testing.assert_array_equal(variables["weights"], VALUES["weights"])
         assert int(variables["global_step"]) == (7 if step else 0)
         np.testing.assert_array_equal(variables["other"], np.zeros(3))
-
-
-def test_a_list_goes_by_the_variables_own_names_and_other_forms_are_refused(checkpoint, tmp_path):
     variables = [tf.Variable(tf.zeros([1]), name="other"), tf.Variable(tf.zeros([2, 2]), name="mine")]
     assert restore_variables(variables, checkpoint) == ["other"] and not variables[1].numpy().any()
     refused(ModelError, "nothing", restore_variables, fresh(), str(tmp_path / "nothing"))

@@ -32,10 +32,8 @@ def remapping():
 def test_nothing_is_fused_on_a_processor_without_avx_512(monkeypatch, tmp_path, remapping):
     cpuinfo = tmp_path / "cpuinfo"
     for switch, flags, fused in (
-        ("0", "avx avx2", True),
-        ("1", "avx avx2 avx512f", True),
-        ("1", "avx avx2", False),
-    ):
+        ("0", "avx avx2", True), ("1", "avx avx2 avx512f", True), ("1", "avx avx2", False),
+    ):  # fmt: skip
         cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
         monkeypatch.setenv(SWITCH, switch)
         tf.config.optimizer.set_experimental_options({"remapping": True})

@@ -44,10 +44,8 @@ def test_killed_and_resumed_training_equals_an_undisturbed_one(straight, tmp_pat
     assert (end.start_step, end.step) == (5, 10)
     assert_equal(straight.model.variables, resumed.variables)
     assert_equal(straight.result.average.averages, end.average.averages)
-    ours, theirs = (
-        [json.loads(line) for line in path.read_text().splitlines()]
-        for path in (straight.folder / "history.jsonl", history)
-    )
+    texts = [path.read_text().splitlines() for path in (straight.folder / "history.jsonl", history)]
+    ours, theirs = ([json.loads(line) for line in lines] for lines in texts)
     assert [line["step"] for line in ours] == [line["step"] for line in theirs] == list(range(1, 11))
     for key in ("learning_rate", "loss"):
         assert [line[key] for line in ours] == pytest.approx([line[key] for line in theirs], rel=1e-5)
@@ -146,6 +144,7 @@ def test_a_loss_that_is_no_number_stops_with_the_step_it_came_from(straight, tmp
     with pytest.raises(ModelError, match=message):
         train(model, tmp_path, ending, data=poisoned(6), log_every=4, checkpoint_every=2)
     assert runs.kept(tmp_path) == [2, 4, 6]
+    assert train(TinyModel(), tmp_path, num_steps=6).start_step == 6
     assert_equal(straight.seen.weights[6], model.variables)
     assert ending.told == [ModelError, "closed"]
 

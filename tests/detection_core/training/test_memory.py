@@ -111,7 +111,7 @@ except ValueError:
 """
 
 
-def test_tensorflow_keeps_memory_unless_the_environment_says_otherwise(monkeypatch):
+def test_tensorflow_keeps_memory_unless_there_is_a_gpu_or_the_environment_says_otherwise(monkeypatch):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TF_CPU_")}
     # oneDNN, which TensorFlow turns on by the processor, has its own allocator that counts.
     environment |= {"TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "-1"}
@@ -122,9 +122,6 @@ def test_tensorflow_keeps_memory_unless_the_environment_says_otherwise(monkeypat
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "false")
     memory.keep_host_memory()
     assert os.environ["TF_CPU_ALLOCATOR_USE_BFC"] == "false"
-
-
-def test_a_machine_with_a_gpu_is_left_as_it_is(monkeypatch):
     monkeypatch.setattr(memory, "_GPU_DEVICES", (__file__,))
     monkeypatch.delenv("TF_CPU_ALLOCATOR_USE_BFC", raising=False)
     memory.keep_host_memory()

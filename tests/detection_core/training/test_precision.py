@@ -26,14 +26,9 @@ def test_a_machine_is_as_able_as_its_weakest_gpu(monkeypatch):
     details = lambda gpu: {} if gpu is None else {"compute_capability": gpu}  # noqa: E731
     monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
     for capabilities, expected in (
-        ([(8, 0)], BFLOAT16),
-        ([(12, 0)], BFLOAT16),
-        ([(9, 0), (7, 5)], FLOAT16),
-        ([(7, 0)], FLOAT16),
-        ([(6, 1)], FLOAT32),
-        ([None], FLOAT32),
-        ([], FLOAT32),
-    ):
+        ([(8, 0)], BFLOAT16), ([(12, 0)], BFLOAT16), ([(9, 0), (7, 5)], FLOAT16), ([(7, 0)], FLOAT16),
+        ([(6, 1)], FLOAT32), ([None], FLOAT32), ([], FLOAT32),
+    ):  # fmt: skip
         found = {"GPU": capabilities}
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind, found=found: found.get(kind, []))
         assert device_precision() is choose_precision(None) is expected, capabilities
@@ -44,9 +39,8 @@ def test_a_precision_that_is_slow_here_is_taken_and_named_and_is_that_of_a_block
         assert choose_precision(FLOAT32) is choose_precision(None) is FLOAT32
         assert not caplog.messages
         assert choose_precision(BFLOAT16) is BFLOAT16
-    assert caplog.messages == [
-        "train_config.precision BFLOAT16 is slow here: there is no GPU, and processors are faster in float32"
-    ]
+    why = "there is no GPU, and processors are faster in float32"
+    assert caplog.messages == [f"train_config.precision BFLOAT16 is slow here: {why}"]
     with pytest.raises(KeyError), computing_in(FLOAT16):
         assert tf_keras.layers.Dense(1).compute_dtype == "float16"
         raise KeyError
@@ -150,9 +144,8 @@ def test_a_training_goes_on_to_the_bit(straight, tmp_path):
         resumed = fit(whole.copy(5, folder), precision, seed=1)
         assert resumed.result.start_step == 5
         assert_equal(whole.model.variables, resumed.model.variables, 0, 0)
-        ours, theirs = (
-            [report.scalars.get("loss_scale") for report in run.seen.reports] for run in (whole, resumed)
-        )
+        reports = (run.seen.reports for run in (whole, resumed))
+        ours, theirs = ([report.scalars.get("loss_scale") for report in each] for each in reports)
         assert ours[5:] == theirs
         if precision is FLOAT16:  # the factor had to fall, which a resumed one remembers
             assert ours[5] < ours[0] == 2.0**22

@@ -15,18 +15,11 @@ from detection_core.training.step import TrainState, train_step
 from tests.support.golden_networks import build_golden, load_golden
 
 ARRAYS = np.load(Path(__file__).parent / "data" / "training_steps.npz")
-RATES = {
-    "ssd_mobilenet_v2_fpnlite_320": CosineDecay(
-        learning_rate_base=0.08, total_steps=50000, warmup_learning_rate=0.026666, warmup_steps=1000
-    ),
-    "ssd_mobilenet_v2_320_moving_average": CosineDecay(
-        learning_rate_base=0.8, total_steps=50000, warmup_learning_rate=0.13333, warmup_steps=2000
-    ),
+UPDATES = {
+    "ssd_mobilenet_v2_fpnlite_320": ("ssd_mobilenet_v2_fpnlite_320x320", 0.08, 0.026666, 1000, 0.0),
+    "ssd_mobilenet_v2_320_moving_average": ("ssd_mobilenet_v2_320x320", 0.8, 0.13333, 2000, 0.9999),
 }
-NETWORKS = {
-    "ssd_mobilenet_v2_fpnlite_320": "ssd_mobilenet_v2_fpnlite_320x320",
-    "ssd_mobilenet_v2_320_moving_average": "ssd_mobilenet_v2_320x320",
-}
+"""Name to network, rate, the rate that the warm-up begins with, its updates, and the averages' decay."""
 
 
 def sample(values):
@@ -35,21 +28,18 @@ def sample(values):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(NETWORKS))
+@pytest.mark.parametrize("name", sorted(UPDATES))
 def test_the_first_update(name):
-    model, golden = build_golden(NETWORKS[name]), load_golden(NETWORKS[name])
-    rate = RATES[name]
-    optimization = Optimization(
-        optimizer=tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9),
-        average_decay=0.9999 if "moving_average" in name else 0.0,
-    )
+    network, base, first_rate, warmup_steps, decay = UPDATES[name]
+    model, golden = build_golden(network), load_golden(network)
+    warmup = {"warmup_learning_rate": first_rate, "warmup_steps": warmup_steps}
+    rate = CosineDecay(learning_rate_base=base, total_steps=50000, **warmup)
+    sgd = tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9)
     options = TrainOptions(num_steps=1)
-    state = TrainState(model, optimization, options, None)
+    state = TrainState(model, Optimization(optimizer=sgd, average_decay=decay), options, None)
     outputs = train_step(state, options, 1, Batch(golden.images, golden.truth))
 
-    published = {
-        key.removeprefix(f"{name}/"): ARRAYS[key] for key in ARRAYS.files if key.startswith(f"{name}/")
-    }
+    published = {k.removeprefix(f"{name}/"): ARRAYS[k] for k in ARRAYS.files if k.startswith(f"{name}/")}
     assert float(outputs.learning_rate) == pytest.approx(published["learning_rate"][0], rel=1e-5)
     losses = {key: value for key, value in published.items() if key.startswith("losses_0__")}
     assert len(losses) == len(outputs.losses) == 4
@@ -57,11 +47,8 @@ def test_the_first_update(name):
         found = outputs.losses[key.removeprefix("losses_0__").replace("__", "/")]
         np.testing.assert_allclose(found, value, rtol=1e-3, err_msg=key)
     variables = object_paths(model.network)
-    after = {
-        key.removeprefix("after_1/").removesuffix(VARIABLE_SUFFIX): value
-        for key, value in published.items()
-        if "after_1/" in key
-    }
+    ends = ("after_1/", VARIABLE_SUFFIX)
+    after = {k.removeprefix(ends[0]).removesuffix(ends[1]): v for k, v in published.items() if ends[0] in k}
     assert len(after) >= 10
     far = []
     for key, value in after.items():

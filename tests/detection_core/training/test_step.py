@@ -176,9 +176,8 @@ def watched(values, limit):
         step.assign_add(1)
         losses = {"Loss/localization_loss": box, "Loss/total_loss": box + 1.0}
         skipped = tf.cast(tf.logical_not(tf.math.is_finite(box)), tf.float32)
-        guard.watch(
-            StepOutputs(losses=losses, learning_rate=0.5 * box, scalars={}, skipped=skipped, histograms={})
-        )
+        given = {"losses": losses, "learning_rate": 0.5 * box, "skipped": skipped}
+        guard.watch(StepOutputs(**given, scalars={}, histograms={}))
 
     for value in values:
         update(tf.constant(value))

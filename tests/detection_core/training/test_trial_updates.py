@@ -27,9 +27,8 @@ def test_a_number_of_another_machine_becomes_one_that_divides(*, parts, images, 
 
 def test_what_tensorflow_raises_is_the_memory_and_other_faults_are_not():
     with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
-        tf.function(lambda count: tf.random.stateless_uniform([count], [0, 0]))(
-            tf.constant(1 << 46, tf.int64)
-        )
+        too_many = tf.constant(1 << 46, tf.int64)
+        tf.function(lambda count: tf.random.stateless_uniform([count], [0, 0]))(too_many)
     assert is_out_of_memory(caught.value)
     options = TrainOptions(num_steps=1, batch_size=8, gradient_accumulation_steps=2)
     message = str(too_large(caught.value, options))

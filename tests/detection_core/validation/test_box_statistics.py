@@ -14,7 +14,7 @@ from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from detection_core.datasets.counts import SIDES
 from detection_core.report.figures import anchor_charts, anchor_maps
-from detection_core.validation import box_statistics
+from detection_core.validation import box_statistics, network_view
 from detection_core.validation.box_statistics import (
     ASPECTS,
     GRID,
@@ -26,19 +26,13 @@ from detection_core.validation.box_statistics import (
 )
 from detection_core.validation.checks import check_classes
 from detection_core.validation.labelled_images import parse_record
-from detection_core.validation.network_view import (
-    BoxSample,
-    NetworkView,
-    SampledBoxes,
-    check_boxes_at_input,
-    match_anchors,
-)
 from tests.detection_core.validation.samples import LABELS, findings_of, found_by, labelled
 from tests.support.made_examples import CLASSES, Made, encode
 
 ANCHORS = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0], [0.0, 0.0, 1.0, 0.25]], np.float32)
 SQUARE = FixedShapeResizer(height=100, width=100)
 PADDED = KeepAspectRatioResizer(min_dimension=100, max_dimension=100, pad_to_max_dimension=True)
+SMALL = FixedShapeResizer(height=64, width=64)
 TWO_ANCHORS = np.asarray([[0.0, 0.0, 0.5, 0.5], [0.4, 0.4, 0.8, 0.8]], np.float32)
 
 
@@ -63,10 +57,6 @@ def _bin(edges, value):
 
 def _side(box, axis):
     return box[2 + axis] - box[axis]
-
-
-def _aspect(image, box):
-    return _side(box, 1) / _side(box, 0) * image.width / image.height
 
 
 def _cell(box, axis):
@@ -227,19 +217,21 @@ def test_the_statistic_is_that_of_a_loop_over_images():
     assert found.p_value == pytest.approx(min(1.0, 3 * 2 * stats.norm.sf(largest)), rel=1e-9)
 
 
-def sampled(*boxes):
-    found = np.asarray(boxes, np.float32).reshape(-1, 4)
-    sizes = np.tile(np.int32([[100, 200]]), (len(found), 1))
-    return SampledBoxes(boxes=found, sizes=sizes, records=np.arange(len(found)), total=len(found))
+def _boxes(*boxes):
+    sizes = np.full((len(boxes), 2), (200, 400), np.int32)
+    boxes = np.asarray(boxes, np.float32).reshape(-1, 4)
+    return network_view.SampledBoxes(
+        boxes=boxes, sizes=sizes, records=np.arange(len(boxes)), total=len(boxes)
+    )
 
 
-def view(anchors=ANCHORS):
-    return NetworkView(resizer=FixedShapeResizer(height=64, width=64), anchors=anchors)
+def _view(resizer=SMALL, anchors=None):
+    return network_view.NetworkView(resizer=resizer, anchors=anchors)
 
 
 def test_anchors_are_matched_and_drawn_where_boxes_of_their_size_are(tmp_path):
-    boxes = sampled((0, 0, 0.5, 0.5), (0.5, 0.5, 1.0, 0.9), (0.9, 0.9, 1.0, 1.0))
-    found = match_anchors({"train": boxes, "eval": sampled()}, view())
+    boxes = _boxes((0, 0, 0.5, 0.5), (0.5, 0.5, 1.0, 0.9), (0.9, 0.9, 1.0, 1.0))
+    found = network_view.match_anchors({"train": boxes, "eval": _boxes()}, _view(anchors=ANCHORS))
     assert list(found.splits) == ["train"]
     match = found.splits["train"]
     assert (match.boxes, match.matched) == (3, 2)
@@ -251,8 +243,8 @@ def test_anchors_are_matched_and_drawn_where_boxes_of_their_size_are(tmp_path):
     assert found.shapes == [(0.5, 0.5), (1.0, 0.25)]
     ANCHOR_MATCHES.write(str(tmp_path), found)
     assert ANCHOR_MATCHES.read(str(tmp_path)) == found
-    assert match_anchors({"train": sampled((0, 0, 1, 1))}, view(anchors=None)) is None
-    found = match_anchors({"train": sampled((0, 0, 0.5, 0.5))}, view())
+    assert network_view.match_anchors({"train": _boxes((0, 0, 1, 1))}, _view()) is None
+    found = network_view.match_anchors({"train": _boxes((0, 0, 0.5, 0.5))}, _view(anchors=ANCHORS))
     boxes, unmatched = anchor_maps(found)
     size = len(SIDES)
     # A box of half the input is in the bin whose upper edge is a half, and the dot is on that edge.
@@ -261,16 +253,6 @@ def test_anchors_are_matched_and_drawn_where_boxes_of_their_size_are(tmp_path):
     assert unmatched.cells == [] and unmatched.points == []
     (chart,) = anchor_charts(found)
     assert [bar.text for bar in chart.bars] == ["train, \N{LESS-THAN OR EQUAL TO}1: 1 boxes, 100.0 %"]
-
-
-def _boxes(*boxes, size=(200, 400)):
-    sizes = np.full((len(boxes), 2), size, np.int32)
-    boxes = np.asarray(boxes, np.float32).reshape(-1, 4)
-    return SampledBoxes(boxes=boxes, sizes=sizes, records=np.arange(len(boxes)), total=len(boxes))
-
-
-def _view(resizer, anchors=None):
-    return NetworkView(resizer=resizer, anchors=anchors)
 
 
 def test_boxes_are_seen_by_the_network_and_found_where_they_cannot_be_learned(monkeypatch):
@@ -304,7 +286,7 @@ def test_boxes_are_seen_by_the_network_and_found_where_they_cannot_be_learned(mo
 
 
 def _found_by_view(sample, view):
-    findings = findings_of(check_boxes_at_input, "train", sample, view)
+    findings = findings_of(network_view.check_boxes_at_input, "train", sample, view)
     return {f.check: f for f in findings.findings()}, findings.outcomes()
 
 
@@ -313,7 +295,7 @@ def test_every_box_is_drawn_with_the_same_probability():
     images = [dataclasses.replace(image, record=number) for number in range(100)]
     drawn = np.zeros(100)
     for seed in range(300):
-        sample = BoxSample(size=10)
+        sample = network_view.BoxSample(size=10)
         sample._boxes._random.seed(seed)
         for each in images:
             sample.add(each)

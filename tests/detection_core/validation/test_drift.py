@@ -174,13 +174,10 @@ def labelled(number, boxes, classes, crowd=None, data=None):
     data = jpeg(natural(np.random.default_rng(number)).resize((200, 100))) if data is None else data
     record = serialise_features({"image/encoded": bytes_feature([data])})
     named = {"record": number, "source_id": f"image {number}", "filename": f"{number}.jpg", "sha256": b""}
-    return LabelledImage(
-        **named,
-        **{"height": 100, "width": 200, "features": Example.FromString(record).features.feature},
-        boxes=np.asarray(boxes, np.float32).reshape(-1, 4),
-        classes=np.asarray(classes, np.int64),
-        is_crowd=np.asarray(crowd if crowd is not None else [False] * len(classes)),
-    )
+    named |= {"height": 100, "width": 200, "features": Example.FromString(record).features.feature}
+    boxes, classes = np.asarray(boxes, np.float32).reshape(-1, 4), np.asarray(classes, np.int64)
+    is_crowd = np.asarray(crowd if crowd is not None else [False] * len(classes))
+    return LabelledImage(**named, boxes=boxes, classes=classes, is_crowd=is_crowd)
 
 
 def written(samples, folder):

@@ -18,7 +18,7 @@ from detection_core.evaluation.drawing import class_colour
 from detection_core.evaluation.results import iou_px
 from detection_core.optional.near_duplicates.perceptual_hash import hash_image_file
 from detection_core.progress import Progress
-from detection_core.validation import labelled_images, sample_pictures
+from detection_core.validation import labelled_images, sample_pictures, split_pass
 from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits
 from detection_core.validation.duplicates import AnnotationChecker, Pair, check_copies, same_boxes
 from detection_core.validation.labelled_images import folder_of, parse_record, read_some, read_split
@@ -28,15 +28,6 @@ from detection_core.validation.sample_pictures import (
     complete_examples,
     draw_image,
     pixels_of,
-)
-from detection_core.validation.split_pass import (
-    MOST_FOLDERS,
-    FolderCounters,
-    ImageFiles,
-    ObjectCounter,
-    PassOptions,
-    counted_card,
-    pass_over,
 )
 from tests.detection_core.validation.samples import LABELS, findings_of, labelled
 from tests.support.cases import cases, refused
@@ -148,11 +139,11 @@ def test_folders_spans_and_splits_are_told_and_records_not_asked_for_not_parsed(
 def _pass(tmp_path, images, *, split="train", spans=(), hashes=False):
     folder = write_examples(tmp_path, {split: images})
     counted = {"classes": LABELS.names, "pictures": SamplePictures(LABELS.names), "spans": spans}
-    options = PassOptions(**counted, decoding=find_decoding("none"), hashes=hashes)
-    folders = FolderCounters(LABELS.names)
+    options = split_pass.PassOptions(**counted, decoding=find_decoding("none"), hashes=hashes)
+    folders = split_pass.FolderCounters(LABELS.names)
     with Progress("validate", total=len(images), unit="image") as progress:
         read = read_split(split_pattern(folder, split), LABELS)
-        found = pass_over(split, read, len(images), options, folders, progress)
+        found = split_pass.pass_over(split, read, len(images), options, folders, progress)
     return found, folders.statistics()
 
 
@@ -171,7 +162,7 @@ def test_everything_is_gathered_in_one_pass_by_span_and_by_folder(tmp_path):
     images = [Made(filename=f"{name}/{n}.png") for name in ("anna", "ben") for n in range(3)]
     _, folders = _pass(tmp_path / "few", images)
     assert {name: sample.images for name, sample in folders.items()} == {"anna": 3, "ben": 3}
-    many = [Made(filename=f"{n}/a.png", picture=1) for n in range(MOST_FOLDERS + 1)]
+    many = [Made(filename=f"{n}/a.png", picture=1) for n in range(split_pass.MOST_FOLDERS + 1)]
     assert _pass(tmp_path / "many", many)[1] == {}
     assert _pass(tmp_path / "one", [dataclasses.replace(images[0])] * 3)[1] == {}
 
@@ -223,12 +214,12 @@ def test_a_card_counts_images_and_objects_by_class_and_split(tmp_path):
     folder = write_examples(tmp_path, {"train": [two, Made(boxes=())], "eval": [Made()]})
     cards = {}
     for split in ("train", "eval"):
-        counter = ObjectCounter()
+        counter = split_pass.ObjectCounter()
         for image in read_split(split_pattern(folder, split), LABELS):
             counter.add(image)
         cards[split] = counter.card(LABELS)
     assert cards["train"].classes == {"cat": 1, "dog": 1} and cards["train"].empty_images == 1
-    card = counted_card(LABELS, cards)
+    card = split_pass.counted_card(LABELS, cards)
     assert [(c.id, c.name, c.objects) for c in card.classes] == [(1, "cat", 2), (2, "dog", 1)]
     assert (card.total.images, card.total.objects, card.total.empty_images) == (3, 3, 1)
 
@@ -240,7 +231,7 @@ def _images(count, broken=()):
 
 
 def _look(count, decode, *, hashes=False, broken=()):
-    with ImageFiles(count, find_decoding(decode), hashes=hashes) as files:
+    with split_pass.ImageFiles(count, find_decoding(decode), hashes=hashes) as files:
         for image in _images(count, broken):
             files.add(image)
     return files, findings_of(files.report, "train")
@@ -260,7 +251,7 @@ def test_images_are_decoded_as_asked_for_and_damaged_ones_found():
         assert (finding.check, finding.measured) == ("undecodable_images", 0.2)
         assert [e.record for e in finding.examples] == [3, 7] and "decode" in finding.examples[0].note
         assert files.hashes[3] is None and len(files.hashes) == 10
-    files = ImageFiles(10, find_decoding("all"), hashes=True)
+    files = split_pass.ImageFiles(10, find_decoding("all"), hashes=True)
     with contextlib.suppress(KeyboardInterrupt), files:
         files.add(next(_images(1)))
         raise KeyboardInterrupt

@@ -58,15 +58,12 @@ def _data(found):
     return Path(f"{found.checkpoint}.data-00000-of-00001").read_bytes()
 
 
-def test_a_detector_is_fetched_once(mirror, cache):
+def test_a_detector_is_fetched_once_and_an_archive_with_other_names_too(mirror, cache):
     found = _fetch(mirror)
     assert _data(found) == WEIGHTS and Path(found.config).read_text() == "model { }\n"
     assert _fetch(mirror) == found == find_model_files(MODEL) and len(mirror.requests) == 1
     record = json.loads((cache / f"{MODEL.archive}.json").read_text())
     assert record["size"] == len(ARCHIVE) and record["address"] == MODEL.address
-
-
-def test_an_archive_with_other_names_is_fetched(mirror, cache):
     model = find_model("centernet_mobilenetv2fpn_512x512_coco17_od")
     other = {path.replace("ckpt-0", "ckpt-301"): content for path, content in FILES.items()}
     mirror.files[f"/tf2/{model.archive}"] = archive(other, name="centernet_mobilenetv2_fpn_od")
@@ -181,9 +178,8 @@ def test_what_is_no_file_is_refused_or_replaced_and_not_followed(tmp_path, mirro
         shutil.rmtree(cache / NAME)
         _put(kind, cache / name, file)
         mirror.requests.clear()
-        refused(
-            ModelError, "expected a file in the cache|expected at most|expected the record", _fetch, mirror
-        )
+        message = "expected a file in the cache|expected at most|expected the record"
+        refused(ModelError, message, _fetch, mirror)
         assert not mirror.requests, name
     for name in (f"{MODEL.archive}.fetched", f"{MODEL.archive}.fetched.part"):
         shutil.rmtree(cache)

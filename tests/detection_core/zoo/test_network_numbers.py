@@ -19,7 +19,7 @@ QUICK = (
 BUILT = [n.name if n.name in QUICK else pytest.param(n.name, marks=pytest.mark.zoo) for n in NETWORKS]
 
 
-def test_the_ladder_has_valid_configs_of_all_of_the_zoo_from_fast_to_accurate():
+def test_the_ladder_has_valid_configs_of_all_of_the_zoo_from_fast_to_accurate_and_no_other_name():
     scratch = {n.name: n.kind.finds for n in NETWORKS if n.from_scratch}
     keypoints = {"centernet_mobilenetv2fpn_half_kpts": "keypoints"}
     masks = dict.fromkeys(("mask_rcnn_inception_v2", "mask_rcnn_resnet50_v1"), "masks")
@@ -34,6 +34,8 @@ def test_the_ladder_has_valid_configs_of_all_of_the_zoo_from_fast_to_accurate():
         config = parse_pipeline_config(network.text())
         assert configured_classes(config) is None, network.name
         check_pipeline_config(config)
+    for name, message in (("efficientdet_d0", r"did you mean .*efficientdet-d0"), ("x", "--list-models")):
+        refused(ConfigError, message, find_network, name)
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -42,8 +44,3 @@ def test_the_numbers_are_those_of_the_network_that_is_built(name):
     found = describe(with_classes(parse_pipeline_config(network.text()), 90))
     assert found.input_shape.size == (network.side, network.side)
     assert (found.parameters, found.flops // 2) == (network.parameters, network.multiply_adds)
-
-
-def test_an_unknown_name_is_refused_with_one_like_it():
-    for name, message in (("efficientdet_d0", r"did you mean .*efficientdet-d0"), ("x", "--list-models")):
-        refused(ConfigError, message, find_network, name)

@@ -281,8 +281,20 @@ def _more(path, *kind):
     return archive(more=(member(f"{NAME}/{path}", *kind),))
 
 
-# Paths that lead out, links and devices, files given twice, and names that no file can have.
+def _changed(place):
+    content = bytearray(archive())
+    content[place] ^= 0xFF
+    return bytes(content)
+
+
+# Damage and other archives, paths that lead out, links and devices, files given twice, and names that no file
+# can have.
 @cases(
+    *[(archive()[:length], "damaged|in it, found") for length in (0, 5, 100, 1000, -9, -1)],
+    *[(_changed(place), "a damaged one") for place in (12, 60, -6)],
+    *[(data, "expected") for data in (b"<html>", b"PK\x03\x04", gzip.compress(b"text", mtime=0), b"")],
+    (archive(name="efficientdet_d1_coco17_tpu-32"), f"expected one folder {NAME}"),
+    (archive({"frozen.pb": b"graph"}), "ckpt-0.index in it, found frozen.pb"),
     *[(archive(more=(member(path),)), "leads out of its folder")
       for path in ("../outside", f"{NAME}/../../outside", "/tmp/outside",
                    f"{NAME}/checkpoint/../../../outside", "a\\b")],
@@ -295,7 +307,7 @@ def _more(path, *kind):
     (_more("pipeline.config"), "twice"), (_more("checkpoint/checkpoint/x"), "no file can be called"),
     (_more("checkpoint/" + "x" * 300), "no file can be called"),
 )  # fmt: skip
-def test_members_that_are_no_files_inside_are_refused(tmp_path, *, content, message):
+def test_what_is_damaged_or_another_archive_or_holds_no_plain_files_is_refused(tmp_path, *, content, message):
     refused(ModelError, message, _unpack, tmp_path, content)
 
 
@@ -335,20 +347,3 @@ _MAJOR = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
 def test_headers_that_ask_for_too_much_or_are_broken_are_refused(tmp_path, *, header, message):
     whole = gzip.decompress(archive()) if message == _BROKEN else b""
     refused(ModelError, message, _unpack, tmp_path, gzip.compress(header + whole, 1))
-
-
-def _changed(place):
-    content = bytearray(archive())
-    content[place] ^= 0xFF
-    return bytes(content)
-
-
-@cases(
-    *[(archive()[:length], "damaged|in it, found") for length in (0, 5, 100, 1000, -9, -1)],
-    *[(_changed(place), "a damaged one") for place in (12, 60, -6)],
-    *[(data, "expected") for data in (b"<html>", b"PK\x03\x04", gzip.compress(b"text", mtime=0), b"")],
-    (archive(name="efficientdet_d1_coco17_tpu-32"), f"expected one folder {NAME}"),
-    (archive({"frozen.pb": b"graph"}), "ckpt-0.index in it, found frozen.pb"),
-)
-def test_what_is_damaged_or_no_archive_of_this_detector_is_refused(tmp_path, *, content, message):
-    refused(ModelError, message, _unpack, tmp_path, content)

@@ -43,24 +43,27 @@ from tests.detection_core.config.automl.facts import changed, load_facts, plain
 from tests.support.cases import cases, config_refused, refused
 
 
-def test_the_record_has_every_hyperparameter_and_a_field_or_a_reason_explains_it():
+def test_every_hyperparameter_is_documented_and_has_a_reader_and_a_field_or_a_fate_with_a_reason():
     for record, names in ((HyperParameters, DEFAULTS), (NmsConfigs, DEFAULTS["nms_configs"])):
         assert [field.name for field in dataclasses.fields(record)] == list(names)
-    described = [
-        line.split(":")[0].strip() for line in (NmsConfigs.__doc__ or "").splitlines() if ":" in line
-    ]
+    described = [line.split(":")[0].strip() for line in NmsConfigs.__doc__.splitlines() if ":" in line]
     assert [name for name in described if name in DEFAULTS["nms_configs"]] == list(DEFAULTS["nms_configs"])
-    for field in dataclasses.fields(HyperParameters):
-        if SUPPORT[field.name].text == f"{MODEL}.{field.name}":
-            assert field.name in EfficientDet.DESCRIPTOR.fields_by_name, field.name
-        else:
-            assert len(SUPPORT[field.name].text) > 10, field.name
+    assert list(SUPPORT) == list(READERS) == list(DEFAULTS)
+    assert {name for part in module_table(hyperparameters.__file__).values() for name in part} <= set(SUPPORT)
+    assert SUPPORT["loss_scale"].expected == LOSS_SCALE.text
+    values, fields = load_hyperparameters("efficientdet-d0").values, EfficientDet.DESCRIPTOR.fields_by_name
+    for name, support in SUPPORT.items():
+        assert len(support.text) > 10 and support.fits(values), name
+        if support.text.startswith(f"{MODEL}."):
+            assert re.split("[,; .]", support.text.removeprefix(f"{MODEL}."))[0] in fields
+        assert bool(support.expected) == bool(support.remedy)
+        assert support.expected or support.kind != "refused"
 
 
 FACTS = load_facts("hparams")
 
 
-def test_defaults_and_models_are_theirs():
+def test_defaults_and_models_are_theirs_and_typed():
     assert list(DEFAULTS) == list(FACTS["defaults"])
     for name, value in FACTS["defaults"].items():
         assert plain(DEFAULTS[name]) == (pytest.approx(value) if name.endswith("_rgb") else value), name
@@ -72,47 +75,18 @@ def test_defaults_and_models_are_theirs():
     for case in FACTS["get_config_errors"]:
         message = f"expected one of efficientdet-d0, .*found '{case['name']}"
         config_refused(message, model_values, case["name"])
-
-
-def test_every_hyperparameter_has_a_fate_with_a_reason_or_a_field():
-    assert list(SUPPORT) == list(DEFAULTS)
-    described = [name for part in module_table(hyperparameters.__file__).values() for name in part]
-    assert set(described) <= set(SUPPORT)
-    assert SUPPORT["loss_scale"].expected == LOSS_SCALE.text
-    fields = EfficientDet.DESCRIPTOR.fields_by_name
-    for support in SUPPORT.values():
-        assert support.text
-        if support.text.startswith(f"{MODEL}."):
-            assert re.split("[,; .]", support.text.removeprefix(f"{MODEL}."))[0] in fields
-        assert bool(support.expected) == bool(support.remedy)
-        assert support.expected or support.kind != "refused"
-    values = load_hyperparameters("efficientdet-d0").values
-    assert all(support.fits(values) for support in SUPPORT.values())
-
-
-# Accepted by theirs at first, and then failed on by their model, training or input.
-FAILED_LATER = {"loss_scale=2**16", "nms_configs=1", "num_scales=[1]", "label_map={1:2}"}
-DROPS = "lr_decay_method=stepwise,first_lr_drop_epoch=9,second_lr_drop_epoch=8"
-
-
-def test_every_model_has_typed_values_and_every_hyperparameter_a_reader():
     for model in MODELS:
         values = load_hyperparameters(model).values
         assert values.name == model and values.backbone_name.startswith("efficientnet-")
         assert all(isinstance(side, int) for side in values.image_size)
-    assert list(READERS) == list(DEFAULTS)
     both = ("object_detection", "segmentation")
     for text, heads in {"segmentation": both[1:], "segmentation*": both[1:], "*".join(both): both}.items():
         assert load_hyperparameters("efficientdet-d0", f"heads={text}").values.heads == heads
 
 
-@cases(*(c for c in FACTS["override_string_cases"] if "raises" not in c))
-def test_what_theirs_accepts_is_typed_or_refused_with_the_field(*, case):
-    if case["string"] in FAILED_LATER:
-        refused(ConfigError, r"^hparams\.\w+.*: expected", load_hyperparameters, case["base"], case["string"])
-    else:
-        loaded = load_hyperparameters(case["base"], case["string"])
-        assert all(name in loaded.overridden for name in case["result"])
+# Accepted by theirs at first, and then failed on by their model, training or input.
+FAILED_LATER = {"loss_scale=2**16", "nms_configs=1", "num_scales=[1]", "label_map={1:2}"}
+DROPS = "lr_decay_method=stepwise,first_lr_drop_epoch=9,second_lr_drop_epoch=8"
 
 
 def test_a_saved_config_names_its_model_and_its_run(tmp_path):
@@ -140,6 +114,10 @@ def test_a_saved_config_names_its_model_and_its_run(tmp_path):
     ("optimizer=rmsprop", r"hparams\.optimizer: expected one of sgd, adam, found 'rmsprop'"),
     ("lr_decay_method=linear", r"hparams\.lr_decay_method: expected one of cosine, polynomial, stepwise"),
     ("nms_configs=1", r"hparams\.nms_configs: expected a table, found 1; .*nms_configs\.method=hard"),
+    ("aspect_ratios=[1.0,2.0]", r"found '2\.0\]'.*write a list as aspect_ratios=1\.0\*2\.0\*0\.5"),
+    ("num_clases=3", r"^hparams: .*'num_clases'; did you mean num_classes\?"),
+    ("nms_configs.metod=hard", r"^hparams\.nms_configs: .*'metod'; did you mean method\?"),
+    ("nowhere.yaml", r"nowhere\.yaml"),
 )
 def test_values_that_cannot_be_used_are_refused(*, hparams, message):
     refused(ConfigError, message, load_hyperparameters, "efficientdet-d0", hparams)
@@ -166,12 +144,16 @@ def overridden(hparams, base="efficientdet-d0"):
 
 
 @cases(*FACTS["override_string_cases"])
-def test_a_text_is_accepted_or_refused_as_theirs_is(*, case):
+def test_a_text_is_accepted_and_typed_or_refused_as_theirs_is(*, case):
     given = (case["string"], case["base"])
     if "raises" in case:
         refused(ConfigError, r"^hparams[.\w]*: expected .*, found .*; ", overridden, *given)
+        return
+    assert overridden(*given) == case["result"]
+    if case["string"] in FAILED_LATER:
+        refused(ConfigError, r"^hparams\.\w+.*: expected", load_hyperparameters, *given[::-1])
     else:
-        assert overridden(*given) == case["result"]
+        assert set(case["result"]) <= set(load_hyperparameters(*given[::-1]).overridden)
 
 
 @cases(*(c for c in FACTS["override_other_cases"] if "allow_new_keys" not in c["value"]))
@@ -194,16 +176,6 @@ def test_a_yaml_file_is_read_as_theirs_is_and_pieces_of_a_table_merge(tmp_path):
     assert found == {"label_map": {"1": "a", "2": "b"}, "num_classes": 4}
     assert split_run_settings({"batch_size": 8, "num_classes": 3}) == ({"num_classes": 3}, {"batch_size": 8})
     assert not set(split_run_settings(DEFAULTS)[1])
-
-
-@cases(
-    ("aspect_ratios=[1.0,2.0]", r"found '2\.0\]'.*write a list as aspect_ratios=1\.0\*2\.0\*0\.5"),
-    ("num_clases=3", r"^hparams: .*'num_clases'; did you mean num_classes\?"),
-    ("nms_configs.metod=hard", r"^hparams\.nms_configs: .*'metod'; did you mean method\?"),
-    ("nowhere.yaml", r"nowhere\.yaml"),
-)
-def test_an_error_says_what_to_write(*, text, message):
-    refused(ConfigError, message, overridden, text)
 
 
 FLAT = st.sampled_from([name for name in DEFAULTS if name != "nms_configs"])

@@ -17,6 +17,7 @@ from detection_core.training.step import TrainState, train_step
 from tests.support import efficientdet_goldens as goldens
 
 CASES = goldens.cases("training_step")
+LOSSES = {"loss": TOTAL_LOSS, "reg_l2_loss": REGULARIZATION_LOSS, "seg_loss": SEGMENTATION_LOSS}
 SIDE = 128
 # One weight of hundreds of thousands, where its gradient is next to nothing, may move by a rounding more.
 TOLERANCES = {1: 1e-3, 2: 1e-2}
@@ -62,19 +63,14 @@ def test_golden_updates(case, monkeypatch):
         # Not traced, which takes longer than both updates.
         outputs, expected = train_step(state, options, 1, batch), facts[f"step_{number}"]
         assert float(outputs.learning_rate) == pytest.approx(expected["learning_rate"], rel=1e-5)
-        assert float(outputs.losses[TOTAL_LOSS]) == pytest.approx(expected["loss"], rel=tolerance)
-        found = float(outputs.losses[REGULARIZATION_LOSS])
-        assert found == pytest.approx(expected["reg_l2_loss"], rel=tolerance)
-        if "seg_loss" in expected:
-            found = float(outputs.losses[SEGMENTATION_LOSS])
-            assert found == pytest.approx(expected["seg_loss"], rel=tolerance)
+        for key in {"loss", "reg_l2_loss"} | (LOSSES.keys() & expected.keys()):
+            assert float(outputs.losses[LOSSES[key]]) == pytest.approx(expected[key], rel=tolerance), key
         for key, values in wanted.items():
             kind, _, variable = key.partition("/")
             if kind not in (f"step{number}", f"step{number}_average"):
                 continue
             kept = named[variable] if kind == f"step{number}" else averages[named[variable].ref()]
-            np.testing.assert_allclose(
-                goldens.sampled(kept.numpy()), values, rtol=tolerance, atol=tolerance * 0.1, err_msg=key
-            )
+            bounds = {"rtol": tolerance, "atol": tolerance * 0.1, "err_msg": key}
+            np.testing.assert_allclose(goldens.sampled(kept.numpy()), values, **bounds)
     if "trained_variables" in facts:
         assert len(state.variables) == facts["trained_variables"]

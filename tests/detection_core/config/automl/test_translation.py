@@ -297,27 +297,20 @@ READ = {"image_size": 64, "num_classes": 3, "max_instances_per_image": 6, "input
 READ |= {"jitter_min": 1.0, "jitter_max": 1.0, "min_level": 3, "max_level": 5, "num_scales": 1}
 
 
-def _config(hparams, records):
-    files = {"train_file_pattern": records, "val_file_pattern": records}
-    config = translate(D0, hparams, RunFlags(batch_size=2, num_examples_per_epoch=20, **files)).config
-    config.train_input_reader.shuffle = False
-    return config
-
-
-def _first(config, *, training):
-    build, drawn = (
-        (build_train_dataset, {"seed": 0, "cache_bytes": 0}) if training else (build_eval_dataset, {})
-    )
-    return next(iter(build(config, label_map=LABELS, batch_size=2, **drawn)))
-
-
 def _batch(name, folder, **changed):
     given = dict(CASES[name].params)
     examples, training = given.pop("examples"), given.pop("is_training")
     assert READ.items() <= given.items()
     serialized = [CASES[example].inputs["serialized"].tobytes() for example in examples]
-    config = _config(given | changed, write_records(folder / "train-00000-of-00001.tfrecord", serialized))
-    return _first(config, training=training), settings_of(config.model.efficientdet)
+    records = write_records(folder / "train-00000-of-00001.tfrecord", serialized)
+    files = {"train_file_pattern": records, "val_file_pattern": records}
+    flags = RunFlags(batch_size=2, num_examples_per_epoch=20, **files)
+    config = translate(D0, given | changed, flags).config
+    config.train_input_reader.shuffle = False
+    build = build_train_dataset if training else build_eval_dataset
+    drawn = {"seed": 0, "cache_bytes": 0} if training else {}
+    batch = next(iter(build(config, label_map=LABELS, batch_size=2, **drawn)))
+    return batch, settings_of(config.model.efficientdet)
 
 
 @cases(*(name for name in CASES if name.startswith("batch")))

@@ -8,13 +8,8 @@ from detection_core.allowed_values import POSITIVE, Option
 from detection_core.config.automl.hparams import MODELS
 from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
+from detection_core.config.messages import pipeline
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
-from detection_core.config.messages.pipeline import (
-    clip_range_problems,
-    missing_classes_problems,
-    size_problems,
-    tflite_problems,
-)
 from detection_core.config.messages.registered import PARTS, build_registered, register_part
 from detection_core.config.messages.table import RULES
 from detection_core.config.paths.overrides import apply_overrides
@@ -60,8 +55,8 @@ def test_a_problem_is_found_where_it_is_and_classes_may_be_left_out():
     for path, field in ((PYRAMID, "model.ssd.num_classes"), (TWO_STAGE, "model.faster_rcnn.num_classes")):
         assert_fine(path, {field: "unset"})
         config = load_pipeline_config(path)
-        assert not list(missing_classes_problems(config.model))
-        (problem,) = missing_classes_problems(apply_overrides(config, {field: "unset"}).model)
+        assert not list(pipeline.missing_classes_problems(config.model))
+        (problem,) = pipeline.missing_classes_problems(apply_overrides(config, {field: "unset"}).model)
         assert problem.path == field
 
 
@@ -211,16 +206,16 @@ def config_of(model):
 
 
 def test_a_clip_range_is_found_in_either_head_and_keypoints_are_refused():
-    assert not list(tflite_problems(config_of("efficientdet {}")))
+    assert not list(pipeline.tflite_problems(config_of("efficientdet {}")))
     for head in ("convolutional_box_predictor", "weight_shared_convolutional_box_predictor"):
         text = f"ssd {{ {FIXED} box_predictor {{ {head} {{ %s }} }} }}"
         plain, clipped = (config_of(text % clip) for clip in ("", CLIP))
-        assert not list(tflite_problems(plain))
+        assert not list(pipeline.tflite_problems(plain))
         path = f"model.ssd.box_predictor.{head}.box_encodings_clip_range"
-        for problems in (tflite_problems, clip_range_problems):
+        for problems in (pipeline.tflite_problems, pipeline.clip_range_problems):
             assert [problem.path for problem in problems(clipped)] == [path]
     coder = "box_coder { keypoint_box_coder { num_keypoints: 2 } }"
-    (problem,) = tflite_problems(config_of(f"ssd {{ {FIXED} {coder} }}"))
+    (problem,) = pipeline.tflite_problems(config_of(f"ssd {{ {FIXED} {coder} }}"))
     assert problem.path == "model.ssd.box_coder"
     assert "give boxes without keypoints: serve the SavedModel" in problem.message
 
@@ -233,7 +228,7 @@ def test_a_clip_range_is_found_in_either_head_and_keypoints_are_refused():
     (SUPPRESSED, f"{NMS}.iou_threshold"),
 )
 def test_what_a_file_cannot_hold_is_found(*, model, path):
-    assert [p.path for p in tflite_problems(config_of(model))] == [path]
+    assert [p.path for p in pipeline.tflite_problems(config_of(model))] == [path]
 
 
 KIND = "classification_loss"
@@ -353,4 +348,4 @@ def test_every_family_is_built_or_refused_and_asked_for_in_one_way():
     changes = {CODER: 2, "model.ssd.box_predictor.convolutional_box_predictor.box_code_size": 8}
     assert_problems(LAYERS, changes, {"train_input_reader.num_keypoints"})
     assert_fine(LAYERS, {**changes, "train_input_reader.num_keypoints": 2})
-    assert not list(size_problems(TrainEvalPipelineConfig()))
+    assert not list(pipeline.size_problems(TrainEvalPipelineConfig()))

@@ -52,6 +52,11 @@ def test_a_problem_is_found_where_it_is_and_what_fits_passes():
     for precision in ("AUTO", "FLOAT16"):
         assert_fine(PYRAMID, {PRECISION: precision, SCALE: 8})
     assert_fine(LAYERS, {TRAIN: "unset"})
+    reader = "train_input_reader"
+    weights, reduced = f"{reader}.sample_from_datasets_weights", f"{reader}.decode_at_reduced_size"
+    assert_problems(PYRAMID, {weights: [0.5, -0.5]}, {weights, f"{weights}[1]"})
+    assert_each_refused(PYRAMID, {"eval_input_reader[0].sample_1_of_n_examples": 0})
+    assert_problems(PYRAMID, {reduced: True, f"{reader}.load_instance_masks": True}, {reduced})
 
 
 KEYPOINTS = "train_input_reader { num_keypoints: 3 load_multiclass_scores: true }"
@@ -297,12 +302,9 @@ def test_what_no_server_would_take_or_what_says_nothing_is_refused(*, block, fou
     assert re.search(found, text) and "secret" not in text
 
 
-def test_servers_and_stores_are_taken():
+def test_servers_are_taken_and_images_to_validate_on_asked_for_when_training_begins():
     for uri in ("", "http://mlflow:5000", "sqlite:///mlflow.db", "databricks", "file:///x@y/z"):
         assert not _problems(f"monitoring {{ mlflow {{ tracking_uri: '{uri}' }} wandb {{}} }}")
-
-
-def test_images_to_validate_on_are_asked_for_when_training_begins():
     config = parse_pipeline_config(config_text())
     assert not list(validation_problems(config))
     [problem] = validation_problems(apply_overrides(config, {"train_config.validation.patience": 3}))
@@ -336,9 +338,8 @@ def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
     assert_problems(PYRAMID, {DRAWN: True, COLOUR: "blak"}, {COLOUR})
     assert_fine(PYRAMID, {SETS: sorted({*MEASURED} - {*shapes}), CATEGORY: "cat, dog", BOXES: 0})
     assert_fine(PYRAMID, {DRAWN: True, COLOUR: "AliceBlue"})
-    assert set(MEASURED) == {COCO_SET, "tide_metrics", *shapes, *VOC_SETS} and not set(MEASURED) & set(
-        NOT_MEASURED
-    )
+    assert set(MEASURED) == {COCO_SET, "tide_metrics", *shapes, *VOC_SETS}
+    assert not set(MEASURED) & set(NOT_MEASURED)
     assert len(MEASURED) + len(NOT_MEASURED) == 15
     sigma = '{{ coco_keypoint_metrics {{ keypoint_label_to_sigmas {{ key: "{}" value: {} }} }} }}'
     metric = f"{EVAL}.parameterized_metric"
@@ -353,11 +354,3 @@ def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
         (problem,) = find_problems(changed(PYRAMID, {SETS: name}))
         found = re.fullmatch(r".* use (.*)", problem.message)
         assert problem.path == f"{SETS}[0]" and found and found[1] in MEASURED, name
-
-
-def test_a_problem_of_a_reader_is_found_where_it_is_and_nowhere_else():
-    reader = "train_input_reader"
-    weights, reduced = f"{reader}.sample_from_datasets_weights", f"{reader}.decode_at_reduced_size"
-    assert_problems(PYRAMID, {weights: [0.5, -0.5]}, {weights, f"{weights}[1]"})
-    assert_each_refused(PYRAMID, {"eval_input_reader[0].sample_1_of_n_examples": 0})
-    assert_problems(PYRAMID, {reduced: True, f"{reader}.load_instance_masks": True}, {reduced})

@@ -30,7 +30,7 @@ def test_a_path_is_split_at_dots_outside_brackets():
         config_refused("expected a field path", lambda path=path: split_path(path, where="here"))
 
 
-def test_targets_of_one_and_of_every_element_are_found_and_nothing_is_set():
+def test_targets_are_found_by_positions_and_keys_and_nothing_is_set():
     config = load_pipeline_config(TWO_STAGE)
     (target,) = find_targets(config, "eval_input_reader[1].name", where="")
     assert target.container == config.eval_input_reader[1]
@@ -39,9 +39,6 @@ def test_targets_of_one_and_of_every_element_are_found_and_nothing_is_set():
     config = load_pipeline_config(PYRAMID)
     find_targets(config, "model.ssd.mask_head_config.conv_hyperparams.batch_norm.decay", where="")
     assert config == load_pipeline_config(PYRAMID)
-
-
-def test_positions_keys_and_kinds_of_elements():
     assert [element_index(text, 3, "") for text in ("0", "2", "-1")] == [0, 2, 2]
     for text in ("3", "-4", "x", ""):
         config_refused("", element_index, text, 3, "here")
@@ -186,12 +183,6 @@ def test_the_checkpoint_to_start_from_may_be_dropped_and_the_batch_left_to_the_m
     config_refused("num_steps", changed, PYRAMID, {"train_config.num_steps": "auto"})
 
 
-def test_a_value_that_is_not_given_changes_nothing_and_a_full_path_stays():
-    config = load_pipeline_config(PYRAMID)
-    assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config
-    assert expand_short_name(config, "train_config.num_steps", 3) == [("train_config.num_steps", 3)]
-
-
 def rate(config):
     optimizer = config.train_config.optimizer
     return getattr(optimizer, optimizer.WhichOneof("optimizer")).learning_rate
@@ -244,9 +235,12 @@ def test_a_name_that_does_not_fit_the_config_is_refused(*, path, name, message):
     config_refused(message, changed, path, {name: "much"})
 
 
-def test_without_a_model_or_optimizer_there_is_nothing_to_set():
+def test_no_value_changes_nothing_and_without_a_model_or_optimizer_there_is_nothing_to_set():
     config = load_pipeline_config(PYRAMID)
     config.ClearField("model")
     config.ClearField("train_config")
     for name, message in (("num_classes", "no model"), ("learning_rate", "no optimizer")):
         config_refused(message, apply_overrides, config, {name: 3})
+    config = load_pipeline_config(PYRAMID)
+    assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config
+    assert expand_short_name(config, "train_config.num_steps", 3) == [("train_config.num_steps", 3)]

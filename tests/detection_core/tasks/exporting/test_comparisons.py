@@ -82,7 +82,7 @@ def image(*found: tuple[float, float, int]) -> EvaluatedImage:
     return evaluated(boxes, np.array([s for _, s, _ in found]), np.array([label for _, _, label in found]))
 
 
-def test_boxes_are_found_by_class_and_overlap_each_once():
+def test_boxes_are_found_by_class_and_overlap_once_and_nothing_to_find_is_all_found():
     reference = [image((0.0, 0.9, 0), (0.3, 0.8, 1), (0.6, 0.7, 0), (0.8, 0.2, 0))]
     found = [image((0.01, 0.7, 0), (0.3, 0.8, 0), (0.62, 0.7, 0), (0.0, 0.6, 1))]
     parity = compare_boxes(reference, found, TOLERANCE)
@@ -91,9 +91,6 @@ def test_boxes_are_found_by_class_and_overlap_each_once():
     assert parity.mean_iou == pytest.approx((0.09 / 0.11 + 0.08 / 0.12) / 2, abs=1e-4)
     assert parity.mean_score_difference == pytest.approx(0.1, abs=1e-6)
     assert (parity.undecided, parity.score_noise) == (0, pytest.approx(0.19, abs=1e-6))
-
-
-def test_nothing_to_find_is_all_found_and_a_share_of_few_detections_refuses_nothing():
     parity = compare_boxes([image((0.0, 0.1, 0))], [image()], TOLERANCE)
     assert (parity.detections, parity.matched, parity.mean_iou, parity.score_noise) == (0, 1.0, None, None)
     assert list(box_clauses(parity)) == []
@@ -110,9 +107,8 @@ def test_keypoints_of_a_file_may_fall_as_far_as_its_boxes():
             points = np.array([[[0.2, 0.2], [0.8, 0.8]]], np.float32)
             truth = Instances(source_id="x", height=100, width=100, boxes=box, classes=np.array([0]))
             truth = dataclasses.replace(truth, keypoints=points)
-            found = dataclasses.replace(
-                truth, scores=np.array([0.9], np.float32), keypoints=(points + by)[:, :keypoints]
-            )
+            given = {"scores": np.array([0.9], np.float32), "keypoints": (points + by)[:, :keypoints]}
+            found = dataclasses.replace(truth, **given)
             images.append(EvaluatedImage(truth=truth, detections=found))
         return EvaluatedSplit(images=tuple(images), class_names={0: "a"})
 
@@ -276,15 +272,12 @@ def test_files_of_one_network_are_held_against_one_copy_of_it(tmp_path):
     refused(RuntimeError, "closed", reference.run, inputs_of(file_of("float32"))[0], [])
 
 
-def test_a_file_of_something_else_is_refused(tmp_path, monkeypatch):
+def test_a_file_of_something_else_no_file_and_no_image_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(module.layout, "read_info", {"m": INFO}.__getitem__)
     path, content = tmp_path / "file.tflite", file_of("float32")
     for origin, kind, text in CASES:
         path.write_bytes(content if origin is None else with_provenance(content, origin))
         refused(kind, re.escape(text), compare_file, str(path), "m", "e")
-
-
-def test_no_file_and_no_image_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none.tflite"):
         with pytest.raises(ModelError, match=r"expected a .tflite file, found none; check the path"):
             compare_file(str(path), "m", "e")
@@ -299,14 +292,11 @@ def source(quantized_dir: str) -> ExportSource:
 
 def test_a_format_s_network_is_of_the_detector_that_it_names():
     for name, alone, beside in (
-        ("float32", "float", "float"),
-        ("int4_weights", "float", "float"),
-        ("int8", "float", "quantization_aware"),
-        ("int8_post_training", "float", "float"),
-        ("int8_mixed", "float", "float"),
-        ("int8_mixed_aware", "quantization_aware", "quantization_aware"),
+        ("float32", "float", "float"), ("int4_weights", "float", "float"),
+        ("int8", "float", "quantization_aware"), ("int8_post_training", "float", "float"),
+        ("int8_mixed", "float", "float"), ("int8_mixed_aware", "quantization_aware", "quantization_aware"),
         ("int4_weights_aware", "quantization_aware", "quantization_aware"),
-    ):
+    ):  # fmt: skip
         network = FORMATS[name].network
         found = [ExportNetworks(source(folder)).made_from(network) for folder in ("", "quantized")]
         assert found == [alone, beside], name
@@ -365,12 +355,8 @@ def choose(**budget):
 
 def test_the_noisiest_layers_come_first_and_accuracy_and_size_bound_them(caplog):
     caplog.set_level(logging.INFO)
-    for max_drop, layers in (
-        (0.11, ()),
-        (0.06, ("dw",)),
-        (0.03, ("dw", "head_conv", "head")),
-        (0.005, ("dw", "head_conv", "head", "tail", "project")),
-    ):
+    order = ("dw", "head_conv", "head", "tail", "project")
+    for max_drop, layers in ((0.11, ()), (0.06, order[:1]), (0.03, order[:3]), (0.005, order)):
         caplog.clear()
         assert choose(max_drop=max_drop) == layers, max_drop
         (line,) = caplog.messages

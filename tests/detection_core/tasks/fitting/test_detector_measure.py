@@ -78,11 +78,8 @@ def test_the_last_weights_are_written_where_the_config_says_so(trained, examples
     assert last.report.weights == "last" and last.report.best_step in (3, 6)
     plain = run(examples.parent / "plain", examples)
     assert (plain.report.best_step, plain.report.weights) == (0, "last")
-    for a, b in zip(
-        load_detector(str(last.root / "model")).model.variables,
-        load_detector(str(plain.root / "model")).model.variables,
-        strict=True,
-    ):
+    pairs = (load_detector(str(each.root / "model")).model.variables for each in (last, plain))
+    for a, b in zip(*pairs, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 

@@ -29,11 +29,6 @@ def _config(path: str, **fields: object) -> TrainEvalPipelineConfig:
     return apply_overrides(parse_pipeline_config(config_text()), changes)
 
 
-def test_nothing_gives_random_weights():
-    start = fill_starting_weights(TinyModel(), _config(""), "")
-    assert (start.source, start.counts(), start.tables()) == ("random weights", {}, {})
-
-
 @pytest.fixture(scope="module")
 def network():
     return build_detector(_config("").model).network
@@ -51,7 +46,7 @@ def checkpoint(network, tmp_path_factory):
     return write_named_checkpoint(values, tmp_path_factory.mktemp("field") / "model.ckpt")
 
 
-def test_a_checkpoint_is_taken_for_what_its_files_are(checkpoint, tmp_path):
+def test_a_checkpoint_is_taken_for_what_its_files_are_and_none_gives_random_weights(checkpoint, tmp_path):
     found = take_checkpoint_as_it_is(_config(checkpoint, fine_tune_checkpoint_version="V2")).train_config
     assert found.fine_tune_checkpoint_type == "detection" and found.load_all_detection_checkpoint_vars
     first = _config("", fine_tune_checkpoint_version="V1").train_config.fine_tune_checkpoint_version
@@ -60,6 +55,8 @@ def test_a_checkpoint_is_taken_for_what_its_files_are(checkpoint, tmp_path):
     for unknown in (str(tmp_path / "not-here"), other):
         config = _config(unknown, fine_tune_checkpoint_type="detection")
         assert take_checkpoint_as_it_is(config) == config
+    start = fill_starting_weights(TinyModel(), _config(""), "")
+    assert (start.source, start.counts(), start.tables()) == ("random weights", {}, {})
 
 
 def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint):

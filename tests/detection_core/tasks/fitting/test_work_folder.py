@@ -40,10 +40,8 @@ def config(folder: Path, extra: str = "", content: bytes = b"records") -> TrainE
     folder.mkdir(exist_ok=True)
     (folder / "a.tfrecord").write_bytes(content)
     (folder / "label_map.pbtxt").write_text("item { id: 1 }")
-    text = (
-        f"train_input_reader {{ label_map_path: '{folder}/label_map.pbtxt'"
-        f" tf_record_input_reader {{ input_path: '{folder}/*.tfrecord' }} }} {extra}"
-    )
+    records = f"tf_record_input_reader {{ input_path: '{folder}/*.tfrecord' }}"
+    text = f"train_input_reader {{ label_map_path: '{folder}/label_map.pbtxt' {records} }} {extra}"
     return text_format.Parse(text, TrainEvalPipelineConfig())
 
 
@@ -78,16 +76,13 @@ def test_the_name_depends_on_content_and_checkpoint_format_and_not_on_the_place(
     assert len({before, between, training_fingerprint(about)}) == 3
 
 
-def test_config_and_data_of_a_training_are_told_apart_wherever_they_lie(tmp_path):
+def test_config_and_data_are_told_apart_and_work_is_found_under_the_name_that_it_always_had(tmp_path):
     here = module.training_origin(config(tmp_path / "here"))
     assert module.training_origin(config(tmp_path / "there")) == here
     data = module.training_origin(config(tmp_path / "b", content=b"Records"))
     steps = module.training_origin(config(tmp_path / "c", "train_config { num_steps: 3 }"))
     assert data["config_hash"] == here["config_hash"] != steps["config_hash"]
     assert data["data_fingerprint"] != here["data_fingerprint"] == steps["data_fingerprint"]
-
-
-def test_unfinished_work_is_found_under_the_name_that_it_always_had(tmp_path):
     # Both names were computed by the code of the first layout, before builders listed what counts.
     extra = "graph_rewriter { quantization { delay: 1 weight_bits: 8 activation_bits: 8 } }"
     extra += " eval_config { num_examples: 3 } eval_input_reader { label_map_path: 'x' }"
@@ -114,7 +109,7 @@ def hold(root: str, seconds: float) -> None:
         time.sleep(seconds)
 
 
-def test_a_second_process_waits_for_the_first(tmp_path):
+def test_a_second_process_waits_for_the_first_and_a_lock_that_is_a_link_is_refused(tmp_path):
     process = multiprocessing.get_context("fork").Process(target=hold, args=(str(tmp_path), 0.2))
     process.start()
     while not (tmp_path / "same" / "held").exists():
@@ -122,9 +117,6 @@ def test_a_second_process_waits_for_the_first(tmp_path):
     with work_folder(str(tmp_path), "same"):
         assert (tmp_path / "same" / FINISHED).exists()
     process.join()
-
-
-def test_a_lock_that_is_a_link_is_refused_and_its_target_left_alone(tmp_path):
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "work" / "abc").mkdir(parents=True)
     (tmp_path / "work" / "abc" / "lock").symlink_to(tmp_path / "precious")
