@@ -31,16 +31,13 @@ def _steps(path):
     return tuple(step_tree(read_documents(path)[0]))
 
 
-def test_a_package_tells_its_name_steps_and_parameters(package_path):
+def test_a_package_tells_its_name_steps_and_parameters_and_its_digest_goes_by_content(package_path, tmp_path):
     package = read_package(package_path)
     assert package.name == "digits" and set(_steps(package.path)) == {"example-gen", "trainer", "pusher"}
     assert package.parameters["data_path"].required and not package.parameters["tags"].required
     # The steps are found in what the server gives back, too.
     spec = {"root": {"dag": {"tasks": {"a": {}}}}}
     assert step_tree(spec) == step_tree({"pipeline_spec": spec, "platform_spec": {}}) == {"a": {}}
-
-
-def test_the_digest_goes_by_content(tmp_path, package_path):
     first = read_package(package_path).digest
     for added, same in (("\n# another comment\n", True), ("---\nplatforms: {kubernetes: {}}\n", False)):
         with open(package_path, "a", encoding="utf-8") as f:
@@ -101,24 +98,13 @@ def test_a_package_of_the_wrong_shape_is_one_message(tmp_path, subtests):
             assert str(refused(ConfigError, message, read_package, str(path))).startswith(str(path))
 
 
-def test_aliases_are_read_and_those_that_unfold_without_end_are_refused(tmp_path):
+def test_aliases_and_pipelines_that_hold_themselves_are_read_and_what_never_ends_is_refused(tmp_path):
     path = tmp_path / "p.yaml"
     path.write_text(f"{_HEAD}root: {{dag: {{tasks: {{a: &t {{componentRef: {{name: c}}}}, b: *t}}}}}}\n")
     assert _steps(str(path)) == ("a", "b")
     lines = ["a: &a0 [x, x]"] + [f"b{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     path.write_text(_ROOT + "\n".join(lines))
     refused(ConfigError, "at most 200,000 values, those that aliases repeat counted", read_package, str(path))
-
-
-def test_a_pipe_and_a_folder_are_no_packages(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", tmp_path):
-        refused(ConfigError, "expected a file, found no regular file", is_package, str(path))
-    with pytest.raises(ConfigError, match="which no file can have"), open_source("/no\0file", []):
-        pass
-
-
-def test_a_pipeline_that_holds_itself_many_times_over_is_read_at_once(tmp_path):
     tasks = {f"t{i}": {"componentRef": {"name": "comp-a"}} for i in range(40)}
     components = {"comp-a": {"dag": {"tasks": tasks}}}
     path = write_package(tmp_path, root={"dag": {"tasks": tasks}}, components=components)
@@ -131,6 +117,14 @@ def test_a_pipeline_that_holds_itself_many_times_over_is_read_at_once(tmp_path):
     assert spec["pipelineInfo"]["name"] == "digits" and len(documents) == 2
 
 
+def test_a_pipe_and_a_folder_are_no_packages(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        refused(ConfigError, "expected a file, found no regular file", is_package, str(path))
+    with pytest.raises(ConfigError, match="which no file can have"), open_source("/no\0file", []):
+        pass
+
+
 def _opened(*given):
     """Open and close a source; return it, and whether its file was there meanwhile."""
 
@@ -141,7 +135,7 @@ def _opened(*given):
     return with_short_stack(use)
 
 
-def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings, tmp_path):
+def test_settings_are_compiled_for_as_long_as_they_are_used(digits_settings, tmp_path, package_path):
     source, there = _opened(digits_settings, ["kubeflow.experiment=mine"])
     assert source.settings.kubeflow.experiment == "mine"
     assert "train_steps" in source.package.parameters
@@ -152,9 +146,6 @@ def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings, 
     given = ((["kubeflow.experiment=mine"],), (["train_config.num_steps=3"],), ([], [str(part)]))
     digests = [_opened(digits_settings, *one)[0].package.digest for one in given]
     assert digests[0] == source.package.digest and len(set(digests)) == 3
-
-
-def test_a_compiled_file_is_taken_as_it_is(digits_settings, package_path, tmp_path):
     with open_source(package_path, []) as source:
         assert source.settings is None and source.package.path == package_path
     for option, given in (("--set", (["a=b"],)), ("--override-file", ([], ["part.config"]))):
@@ -288,7 +279,7 @@ def _with_configs(measured, kilobytes):
     return estimate_workflow(changed, platforms).total
 
 
-def test_the_package_that_was_measured_and_what_a_kilobyte_of_pipeline_config_costs(measured):
+def test_a_package_that_was_measured_what_a_kilobyte_costs_and_what_nobody_knows_yet_is_counted(measured):
     """A run of it on KFP 2.17.0 had 0.65 MB of node status; Argo counts the workflow's specification too."""
     size = estimate_workflow(*measured)
     assert 0.65e6 < size.total < 0.80e6 and set(size.tasks) == set(measured[0]["root"]["dag"]["tasks"])
@@ -297,6 +288,14 @@ def test_the_package_that_was_measured_and_what_a_kilobyte_of_pipeline_config_co
     assert 26 < (sizes[1] - sizes[0]) / (20 * 1024) < 33
     fits = [n for n in range(10, 20) if _with_configs(measured, n) < LIMIT_BYTES]
     assert 12 <= max(fits) <= 17 and fits == list(range(10, max(fits) + 1))
+    spec, platforms = measured
+    without = copy.deepcopy(spec)
+    del without["root"]["dag"]["tasks"]["evaluator"]["inputs"]["artifacts"]["baseline"]
+    assert estimate_workflow(without, platforms).total < estimate_workflow(spec, platforms).total - 3000
+    nothing = estimate_workflow({"root": {}})
+    assert nothing.tasks == {}
+    # Templates, six nodes, and the 26 characters of "{\"dag\":{\"tasks\":{}}}" as three arguments.
+    assert nothing.frame == 15_000 + 6 * 800 + 3 * 26
 
 
 def test_the_example_is_as_large_as_on_a_server_and_a_text_costs_what_its_task_costs_more():
@@ -307,14 +306,3 @@ def test_the_example_is_as_large_as_on_a_server_and_a_text_costs_what_its_task_c
     assert 11 * 1024 <= after.total - before.total <= 13 * 1024
     # Packed, as it travels: the example leaves room for text that is four times as much and more.
     assert _golden(added=4096).total < SAFE_BYTES
-
-
-def test_what_nobody_knows_yet_is_counted(measured):
-    spec, platforms = measured
-    without = copy.deepcopy(spec)
-    del without["root"]["dag"]["tasks"]["evaluator"]["inputs"]["artifacts"]["baseline"]
-    assert estimate_workflow(without, platforms).total < estimate_workflow(spec, platforms).total - 3000
-    nothing = estimate_workflow({"root": {}})
-    assert nothing.tasks == {}
-    # Templates, six nodes, and the 26 characters of "{\"dag\":{\"tasks\":{}}}" as three arguments.
-    assert nothing.frame == 15_000 + 6 * 800 + 3 * 26
