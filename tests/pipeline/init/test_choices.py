@@ -171,9 +171,7 @@ def test_the_batch_follows_the_amount_of_data_and_fits_in_memory():
     assert [choice.value for choice in batches] == [1, 2, 8, 32]
     assert "32 images would take more" in batches[1].reason
     assert training.choose_batch(50_000, heavy, Hardware(processors=2, memory=0)).value == 32
-
-
-def test_memory_bounds_the_batch_of_centre_maps_and_of_two_stages():
+    # Also with centre maps and with two stages.
     names = ("centernet_hg104_512x512_coco17_tpu-8", "mask_rcnn_inception_resnet_v2_1024x1024_coco17_gpu-8")
     found = {}
     for name in names:
@@ -204,7 +202,7 @@ def test_a_training_for_any_amount_of_data_is_valid():
         assert ("train.start_from" in paths) == (weights and chosen is PUBLISHED)
 
 
-def test_more_data_are_seen_fewer_times():
+def test_more_data_are_seen_fewer_times_and_full_pictures_keep_their_objects_but_for_memory():
     def epochs(images):
         batch = training.choose_batch(images, SMALLEST, LAPTOP)
         return (
@@ -214,9 +212,6 @@ def test_more_data_are_seen_fewer_times():
         )
 
     assert epochs(300) > epochs(3_000) > epochs(30_000) > epochs(3_000_000)
-
-
-def test_full_pictures_keep_all_of_their_objects_but_one_does_not_fill_the_memory_of_all():
     batch = training.choose_batch(300, SMALLEST, LAPTOP)
     for most, kept in ((233, 240), (300_000, 1_000)):
         choices = training.choose_training(seen(most=most), 300, SMALLEST, batch, weights=False)

@@ -9,18 +9,10 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
+from pipeline.kubeflow import submission
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.kfp_rules import LIMIT_BYTES, SAFE_BYTES, estimate_workflow
 from pipeline.kubeflow.package import read_documents, read_package, step_tree
-from pipeline.kubeflow.submission import (
-    check_names,
-    default_run_name,
-    ensure_experiment,
-    is_package,
-    open_source,
-    pages,
-    publish,
-)
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.conftest import write_package
 from tests.support.cases import refused
@@ -120,8 +112,8 @@ def test_aliases_and_pipelines_that_hold_themselves_are_read_and_what_never_ends
 def test_a_pipe_and_a_folder_are_no_packages(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
-        refused(ConfigError, "expected a file, found no regular file", is_package, str(path))
-    with pytest.raises(ConfigError, match="which no file can have"), open_source("/no\0file", []):
+        refused(ConfigError, "expected a file, found no regular file", submission.is_package, str(path))
+    with pytest.raises(ConfigError, match="which no file can have"), submission.open_source("/no\0file", []):
         pass
 
 
@@ -129,7 +121,7 @@ def _opened(*given):
     """Open and close a source; return it, and whether its file was there meanwhile."""
 
     def use():
-        with open_source(*given) as source:
+        with submission.open_source(*given) as source:
             return source, os.path.exists(source.package.path)
 
     return with_short_stack(use)
@@ -146,21 +138,21 @@ def test_settings_are_compiled_for_as_long_as_they_are_used(digits_settings, tmp
     given = ((["kubeflow.experiment=mine"],), (["train_config.num_steps=3"],), ([], [str(part)]))
     digests = [_opened(digits_settings, *one)[0].package.digest for one in given]
     assert digests[0] == source.package.digest and len(set(digests)) == 3
-    with open_source(package_path, []) as source:
+    with submission.open_source(package_path, []) as source:
         assert source.settings is None and source.package.path == package_path
     for option, given in (("--set", (["a=b"],)), ("--override-file", ([], ["part.config"]))):
         refused(ConfigError, f"expected no {option} for a compiled pipeline", _opened, package_path, *given)
-    assert is_package(package_path) and not is_package(digits_settings)
-    refused(ConfigError, "cannot read the file", is_package, str(tmp_path / "none.yaml"))
+    assert submission.is_package(package_path) and not submission.is_package(digits_settings)
+    refused(ConfigError, "cannot read the file", submission.is_package, str(tmp_path / "none.yaml"))
 
 
 def test_the_same_content_is_uploaded_once(server, connection, tmp_path, package_path):
     server.state.create_pipeline({"display_name": "Digits"})
     package = read_package(package_path)
-    first, second = publish(connection, package), publish(connection, package)
+    first, second = submission.publish(connection, package), submission.publish(connection, package)
     assert (first.reused, second.reused) == (False, True) and first.version_id == second.version_id
     assert first.name == f"digits-{package.digest}"
-    changed = publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
+    changed = submission.publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
     assert changed.pipeline_id == first.pipeline_id and changed.version_id != first.version_id
     # A pipeline whose name differs in case is another one.
     assert [p["name"] for p in server.state.pipelines.values()] == ["Digits", "digits"]
@@ -179,7 +171,7 @@ def test_what_somebody_else_makes_at_the_same_moment_is_used(server, connection,
     server.misbehave("POST .*/pipelines", lambda: state.create_pipeline(named))
     server.misbehave("POST .*upload_version", upload)
     server.misbehave("POST .*/experiments", lambda: state.create_experiment(named))
-    version = publish(connection, package)
+    version = submission.publish(connection, package)
     assert version.reused
     start(connection, package_path, version)
     kept = (state.pipelines, state.versions, state.experiments, state.runs)
@@ -187,12 +179,12 @@ def test_what_somebody_else_makes_at_the_same_moment_is_used(server, connection,
 
 
 def test_a_run_bears_version_experiment_and_parameters(server, connection, package_path):
-    version = publish(connection, read_package(package_path))
+    version = submission.publish(connection, read_package(package_path))
     run_id = start(connection, package_path, version, service_account="robot")
     run = server.state.runs[run_id]
     assert run["pipeline_version_reference"]["pipeline_version_id"] == version.version_id
     assert run["runtime_config"]["parameters"] == {"data_path": "/data"} and run["service_account"] == "robot"
-    assert run["experiment_id"] == ensure_experiment(connection, "digits")
+    assert run["experiment_id"] == submission.ensure_experiment(connection, "digits")
     assert len(server.state.experiments) == 1
     # The server checks parameters, too.
     with pytest.raises(ClusterError, match="not required by pipeline: nonsense"):
@@ -212,26 +204,26 @@ def test_every_namespace_of_a_server_with_users_has_its_own_pipelines_and_experi
         assert {each["namespace"] for each in kept.values()} == {"team-a", "team-b"}
     server.state.forbidden = ("team-b",)
     with pytest.raises(ClusterError, match="403: User is not authorized to work in namespace team-b"):
-        publish(connection, package)
+        submission.publish(connection, package)
 
 
 def test_a_pipeline_that_the_server_does_not_understand_is_explained(connection, tmp_path):
     package = read_package(write_package(tmp_path, fieldOfTomorrow=1))
     with pytest.raises(ClusterError, match=r"unknown template format.*newer than the server") as caught:
-        publish(connection, package)
+        submission.publish(connection, package)
     assert "github.com" not in str(caught.value)
 
 
 def test_listing_goes_through_all_pages(server, connection):
     for i in range(205):
         server.state.create_experiment({"display_name": f"e{i}"})
-    listed = list(pages(connection, "listing", connection.client.list_experiments, "experiments"))
+    listed = list(submission.pages(connection, "listing", connection.client.list_experiments, "experiments"))
     assert [e.display_name for e in listed] == [f"e{i}" for i in range(205)]
     assert server.count("GET .*/experiments") == 3
 
 
 def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, package_path):
-    version = publish(connection, read_package(package_path))
+    version = submission.publish(connection, read_package(package_path))
     server.misbehave("POST .*/runs", "close")
     refused(ClusterError, "closed the connection", start, connection, package_path, version)
     assert server.count("POST .*/runs") == 1
@@ -239,18 +231,18 @@ def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, pac
 
 def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_path):
     name = "a" * 110
-    check_names(name, "e" * 128)
-    version = publish(connection, read_package(write_package(tmp_path, name=name)))
-    assert len(version.name) == 127 and ensure_experiment(connection, "e" * 128)
+    submission.check_names(name, "e" * 128)
+    version = submission.publish(connection, read_package(write_package(tmp_path, name=name)))
+    assert len(version.name) == 127 and submission.ensure_experiment(connection, "e" * 128)
     with pytest.raises(ClusterError, match=r"400: PipelineVersion\.Name length cannot exceed 127"):
-        publish(connection, read_package(write_package(tmp_path, name=name + "a")))
-    refused(ClusterError, "the server failed", ensure_experiment, connection, "e" * 129)
+        submission.publish(connection, read_package(write_package(tmp_path, name=name + "a")))
+    refused(ClusterError, "the server failed", submission.ensure_experiment, connection, "e" * 129)
     for names, message in (
         ((name + "a", "e"), "pipeline's name: expected 110"),
         ((name, "é" * 65), "128 char"),
     ):
-        refused(ConfigError, message, check_names, *names)
-    assert re.fullmatch(r"digits 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", default_run_name("digits"))
+        refused(ConfigError, message, submission.check_names, *names)
+    assert re.fullmatch(r"digits 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", submission.default_run_name("digits"))
 
 
 @pytest.fixture(scope="module")
