@@ -26,12 +26,6 @@ def _mismatch(kind, name, value):
     return kfp_outputs.find_mismatch(theirs, "evaluator")
 
 
-@cases(*JOBS)
-def test_a_component_fits_itself(*, component):
-    assert kfp_outputs.find_mismatch(json.loads(kfp_outputs.format_interface(component)), component) == ""
-    assert "{{" not in kfp_outputs.format_interface(component)
-
-
 # An older YAML may lack what is optional.
 @cases(
     ("parameters", "pictures", None, ""),
@@ -52,15 +46,12 @@ def test_what_cannot_meet_is_named(*, kind, name, value, message):
     )
 
 
-def test_every_component_has_its_outputs_and_every_step_that_makes_something_its_code_version():
+def test_every_component_has_its_outputs_which_travel_as_the_parameters_that_take_them():
     assert set(kfp_outputs.KFP_OUTPUTS) == set(JOBS)
     assert set(kfp_outputs.CODE_VERSIONS) == {name for name, job in JOBS.items() if job_fields(job).outputs}
     assert set(kfp_outputs.CODE_VERSIONS.values()) <= set(kfp_outputs.KFP_OUTPUTS["run_checker"].results)
     kinds = {name: view.kfp for name, view in kfp_outputs.KFP_OUTPUTS["evaluator"].views.items()}
     assert kinds["curves"] == kfp_outputs.CURVES and kinds["report"] == kfp_outputs.HTML
-
-
-def test_results_travel_as_the_parameters_that_take_them():
     codecs = kfp_outputs.KFP_OUTPUTS["run_checker"].results
     for result, (component, field) in {
         "data_spans": ("example_gen", "spans"),
@@ -73,9 +64,7 @@ def test_results_travel_as_the_parameters_that_take_them():
         assert codecs[result] == job_fields(JOBS[component]).parameters[field].codec
     stop_reasons = job_fields(JOBS["trainer"]).parameters["stop_reasons"].codec
     assert kfp_outputs.KFP_OUTPUTS["data_validator"].results["stop_reasons"] == stop_reasons
-
-
-def test_what_run_returned_is_encoded_by_name():
+    # What `run` returned is encoded by name.
     assert kfp_outputs.encode_results("pusher", {"pushed": True, "version": 3}) == {"pushed": True}
     report = {
         **dict.fromkeys(kfp_outputs.KFP_OUTPUTS["run_checker"].results, "x"),
@@ -105,9 +94,11 @@ def test_a_file_out_of_date_is_told_and_written(tmp_path, monkeypatch, capsys):
 
 
 @cases(*JOBS)
-def test_a_component_loads_and_has_what_its_job_and_its_outputs_say(*, component):
+def test_a_component_fits_itself_loads_and_has_what_its_job_and_its_outputs_say(*, component):
     from kfp import components
 
+    assert kfp_outputs.find_mismatch(json.loads(kfp_outputs.format_interface(component)), component) == ""
+    assert "{{" not in kfp_outputs.format_interface(component)
     # As somebody else would load it.
     loaded = components.load_component_from_file(str(FOLDER / f"{component}.yaml"))
     assert loaded.name == component.replace("_", "-")
@@ -162,7 +153,7 @@ class StrangeJob:
     when: complex
 
 
-def test_it_is_rendered_with_its_own_module_under_a_name_that_is_given_once(request):
+def test_one_from_outside_is_rendered_with_its_module_under_a_name_that_is_given_once(request):
     register_component("grader", GraderJob, module="somebody.grader")
     request.addfinalizer(lambda: forget_component("grader"))
     component = yaml.safe_load(render("grader"))
@@ -173,10 +164,8 @@ def test_it_is_rendered_with_its_own_module_under_a_name_that_is_given_once(requ
     for name in ("grader", "trainer"):
         with pytest.raises(ValueError, match=f"'{name}', which is taken"):
             register_component(name, GraderJob, module="somebody.grader")
-
-
-def test_a_contract_that_no_backend_carries_is_refused():
-    with pytest.raises(TypeError, match="when"):
+    # A contract that no backend carries is refused.
+    with pytest.raises(TypeError, match=r"StrangeJob\.when"):
         register_component("strange", StrangeJob, module="somebody.strange")
     assert "strange" not in JOBS and "strange" not in kfp_outputs.KFP_OUTPUTS
     assert entry_module("trainer") == "components.trainer"

@@ -165,7 +165,7 @@ def test_a_killed_run_goes_on_where_it_was_replaces_the_first_and_can_be_rolled_
     process.stderr.close()
     ended = [record["status"] for record in workflow.call("runs", workflow.workspace)]
     assert ended.count("stopped") == 1
-    second = workflow.call_process("run", workflow.settings, *longer)
+    second = workflow.call("run", workflow.settings, *longer)
     assert states(second)["example_gen"] == "cached" and states(second)["trainer"] == "executed"
     log = (workflow.workspace / "runs" / second["run"] / "log.txt").read_text()
     assert int(re.search(r"training from step (\d+) to 40", log).group(1)) >= 4

@@ -213,7 +213,7 @@ def _run(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def test_a_shell_completes_verbs_groups_flags_and_file_names(tmp_path, monkeypatch):
+def test_a_shell_completes_verbs_groups_flags_and_files_by_a_script_it_reads(tmp_path, monkeypatch, cli):
     path = tmp_path / "detflow.bash"
     path.write_text(_run(sys.executable, "-m", "pipeline.cli", "completion", "bash"))
 
@@ -232,9 +232,6 @@ def test_a_shell_completes_verbs_groups_flags_and_file_names(tmp_path, monkeypat
     assert "settings.yaml" in complete("validate", "set")
     assert "settings.yaml" in complete("submit", "--ca-file", "set")
     assert complete("evaluate", "--model", "") & {"folder", "folder/"}
-
-
-def test_a_script_is_one_that_the_shell_reads_and_help_does_not_load_what_makes_it(cli, tmp_path):
     for shell in SHELLS:
         script = cli.json("completion", shell)["script"]
         assert cli("completion", shell) == script.rstrip("\n") + "\n", "nothing of it is taken for hostile"
