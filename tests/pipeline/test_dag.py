@@ -165,7 +165,7 @@ def test_texts_become_typed_values_or_are_refused():
     assert not not_refused(lambda given: check_parameters(*given, "s.yaml"), values, ConfigError)
 
 
-def test_every_target_is_a_field_texts_go_to_run_checker_alone_and_a_package_declares_them():
+def test_every_target_is_a_field_that_a_package_declares_and_values_reach_every_step(digits_settings):
     for parameter in RUN_PARAMETERS:
         kinds = {job_fields(JOBS[step]).parameters[field].carried_as for step, field in parameter.targets}
         assert len(kinds) == 1
@@ -175,9 +175,6 @@ def test_every_target_is_a_field_texts_go_to_run_checker_alone_and_a_package_dec
     assert list(declared) == [p.name for p in RUN_PARAMETERS]
     assert declared["train_steps"].type == "NUMBER_INTEGER" and declared["span"].type == "STRING"
     assert not any(p.required for p in declared.values())
-
-
-def test_values_reach_every_step_that_takes_them(digits_settings):
     settings = load_settings(digits_settings)
     steps = [check_step(settings), *build_dag(settings).steps]
     changed = {s.id: s for s in set_parameters(steps, {"train_steps": 7, "learning_rate": 1, "span": "3"})}

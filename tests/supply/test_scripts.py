@@ -32,16 +32,13 @@ def test_a_report_is_judged(*, packages, code, words):
     assert found == code and any(words in line for line in lines), lines
 
 
-def test_without_a_report_its_reason_is_told(monkeypatch):
+def test_without_a_report_its_reason_is_told_and_one_fault_counts_more_than_that(monkeypatch, capsys):
     class Done:
         stdout, stderr, returncode = "", "ERROR: no connection\n", 1
 
     monkeypatch.setattr(audit.subprocess, "run", lambda *a, **k: Done)
     code, lines = audit.judge("some.lock", audit.audit("some.lock"))
     assert code == audit.NOTHING_KNOWN and "ERROR: no connection" in lines[0]
-
-
-def test_one_fault_counts_more_than_what_is_not_known_and_every_lock_is_audited(monkeypatch, capsys):
     reports = {"a": {"dependencies": []}, "b": {"dependencies": [FAULTY]}, "c": {"dependencies": [SOUND]}}
     monkeypatch.setattr(audit, "audit", reports.__getitem__)
     assert audit.main(["a", "b", "c"]) == 1
@@ -67,7 +64,7 @@ def run(tmp_path, monkeypatch):
     return call
 
 
-def test_tests_are_counted_and_a_skip_and_a_failure_have_their_reason(run, tmp_path):
+def test_tests_and_scripts_are_counted_and_a_skip_and_a_failure_have_their_reason(run, tmp_path):
     xml = f"--junitxml={tmp_path / 'test-sample.xml'}"
     pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", xml)
     body = "import pytest\ndef test_one(): pass\ndef test_two(): "
@@ -77,9 +74,6 @@ def test_tests_are_counted_and_a_skip_and_a_failure_have_their_reason(run, tmp_p
     assert result.row[1:4] == ("1", "1", "0")
     assert result.reason == f"see {tmp_path / 'test-sample.log'}"
     assert [case.get("name") for case in cases if case.find("failure") is not None] == ["test_two"]
-
-
-def test_a_script_that_lacks_something_is_skipped_in_its_words_and_one_that_fails_has_failed(run):
     result, (case,) = run("test-beam", "print('beam | SKIPPED: no Go here')")
     assert (result.failed, result.reason) == (0, "no Go here")
     assert case.find("skipped").get("message") == "no Go here"

@@ -136,16 +136,13 @@ def test_flips_swap_left_and_right_keypoints_and_are_left_out_where_these_are_un
     assert choose_flips(find_network("efficientdet-lite0"), seen()) == ({"random_horizontal_flip": {}},)
 
 
-def test_anchors_are_fitted_on_other_levels_and_not_to_a_few_boxes():
+def test_anchors_are_fitted_on_other_levels_and_inputs_of_google_automl_as_large_as_published():
     chosen = fit_network(list_networks()[0], "", seen(side=0.9, shape=1.3), LAPTOP)
     pyramid = chosen.config.model.ssd.feature_extractor.fpn
     assert chosen.anchors.fitted > 0.95
     assert pyramid.max_level == chosen.config.model.ssd.anchor_generator.multiscale_anchor_generator.max_level
     chosen = fit_network(list_networks()[0], "", seen(objects=20), LAPTOP)
     assert chosen.anchors is None and not any("anchor" in choice.path for choice in chosen.choices)
-
-
-def test_the_input_of_google_automls_networks_is_as_large_as_published():
     chosen = fit_network(find_network("efficientdet-lite1"), "", seen(side=0.2, size=(480, 640)), LAPTOP)
     rows, columns = chosen.size
     assert abs(rows * columns - 384**2) < 0.1 * 384**2 and columns > rows

@@ -141,7 +141,7 @@ def test_what_objects_have_besides_boxes_is_said(data, planned):
     assert not any(choice.path.startswith(("export", "quantize")) for choice in plan.settings)
 
 
-def test_images_that_nobody_annotated_are_said(tmp_path, planned):
+def test_images_that_nobody_annotated_and_names_that_are_alike_or_long_are_said(tmp_path, planned, data):
     folder = write_voc(tmp_path / "voc", names=[f"i{n}" for n in range(20)])
     for number in range(3):
         (tmp_path / "voc" / "JPEGImages" / f"x{number}.jpg").write_bytes(picture(seed=number))
@@ -149,9 +149,6 @@ def test_images_that_nobody_annotated_are_said(tmp_path, planned):
     plan = planned(folder, weights=False)
     assert ", and 3 without annotations, which are left out" in dict(summary_rows(plan))["images"]
     assert plan.value("data.unannotated_images") == "leave_out"
-
-
-def test_names_that_are_alike_or_long_are_said(data, planned):
     data.categories += [{"id": 8, "name": "Cat "}, {"id": 9, "name": "d og"}]
     plan = planned(weights=False)
     assert "differ only in case or blanks: 'Cat ', 'cat'" in dict(summary_rows(plan))["problems"]

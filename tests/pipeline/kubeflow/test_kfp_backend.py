@@ -109,13 +109,20 @@ def test_edges_are_those_of_the_dag_components_those_of_the_files_and_what_users
         assert interface(spec["components"][f"comp-{name}"]) == expected
 
 
-def test_placeholders_in_the_settings_want_a_run_that_is_told_its_time():
+def test_placeholders_want_a_run_that_is_told_its_time_and_a_parameter_that_is_filled():
     untimed = ("data.path=/data/[[ScheduledTime]]", "kubeflow.schedule_time=false")
     for message, *sets in (
         (r"kubeflow\.schedule_time: expected true, as data_path holds", *untimed),
         (r"example_gen: shards_uri: expected no placeholder", "data.shards_uri=s3://b/[[ScheduledTime]]"),
     ):
         refused(ConfigError, message, render_pipeline, load_settings(str(SETTINGS), sets, check_files=False))
+    check_placeholders({"data_path": "x-[[ScheduledTime.2006-01-02]]", "n": 1, "c": "[[1]]"}, FILLED, "s")
+    for name, text, message in (
+        ("image", "app:[[ScheduledTime]]", r"s: image: expected no placeholder.* in data_path, push_dest"),
+        ("data_path", "[[Index]]", r"s: data_path: \[\[Index\]\] cannot be filled"),
+        ("data_path", "[[ScheduleTime]]", r"did you mean \[\[ScheduledTime\]\]\?"),
+    ):
+        refused(ConfigError, message, check_placeholders, {name: text}, FILLED, "s")
 
 
 def test_every_step_runs_the_image_of_the_run_without_root_and_only_the_checks_are_never_cached(spec):
@@ -185,7 +192,7 @@ def _render_with_paths(folder, names):
     yield with_short_stack(render_pipeline, settings)
 
 
-def test_a_pipeline_config_of_any_likely_length_fits_and_one_that_is_too_long_is_refused(tmp_path):
+def test_a_pipeline_config_of_any_likely_length_fits_and_too_long_texts_are_refused(tmp_path):
     names = [f"/data/shards/train-{i:05d}-of-02000" for i in range(2000)]
     size, text = _render_with_paths(tmp_path, names)
     assert size > 90_000 > len(text)
@@ -193,6 +200,15 @@ def test_a_pipeline_config_of_any_likely_length_fits_and_one_that_is_too_long_is
     rendering = _render_with_paths(tmp_path, names)
     assert next(rendering) < 90_000
     refused(ContractError, r"Workflow of a run would reach .* \(config-gen \d{3}, ", next, rendering)
+    # 30 KB in two steps pass as arguments of a program; Argo would compress the record of the run.
+    spec, _ = documents()
+    for task in ("trainer", "quantization-rewriter"):
+        parameters = spec["root"]["dag"]["tasks"][task]["inputs"]["parameters"]
+        parameters["overrides"] = {"runtimeValue": {"constant": "x" * 30_000}}
+    message = str(refused(ContractError, "", check_package, yaml.safe_dump(spec)))
+    assert re.search(r"Workflow of a run would reach 1\d\d\d kB, and beyond 944 kB", message)
+    assert re.search(r"11 tasks \(trainer \d{3}, quantization-rewriter \d{3}, pusher \d+", message)
+    assert "they are one argument" not in message
 
 
 _EVALUATOR = "components comp-evaluator"
@@ -268,18 +284,6 @@ def test_what_no_server_takes_of_a_compiler_is_told_by_its_rule(subtests):
     assert broken == set(RULES), "every rule has a bad package"
 
 
-def test_a_package_whose_runs_could_not_be_shown_is_refused_with_the_arithmetic():
-    """30 KB in two steps pass as arguments of a program; Argo would compress the record of the run."""
-    spec, _ = documents()
-    for task in ("trainer", "quantization-rewriter"):
-        parameters = spec["root"]["dag"]["tasks"][task]["inputs"]["parameters"]
-        parameters["overrides"] = {"runtimeValue": {"constant": "x" * 30_000}}
-    message = str(refused(ContractError, "", check_package, yaml.safe_dump(spec)))
-    assert re.search(r"Workflow of a run would reach 1\d\d\d kB, and beyond 944 kB", message)
-    assert re.search(r"11 tasks \(trainer \d{3}, quantization-rewriter \d{3}, pusher \d+", message)
-    assert "they are one argument" not in message
-
-
 FILLED = {"data_path", "span", "thresholds", "push_destination", "work_dir"}
 
 
@@ -299,16 +303,6 @@ def test_what_run_checker_fills_is_read_from_the_package(spec, tmp_path):
     assert filled_parameters(spec) == frozenset()
     with pytest.raises(ConfigError, match=r"s\.yaml: a: expected no placeholder.*fills them in no parameter"):
         check_placeholders({"a": "[[ScheduledTime]]"}, filled_parameters(spec), "s.yaml")
-
-
-def test_what_would_reach_a_step_as_it_is_is_refused():
-    check_placeholders({"data_path": "x-[[ScheduledTime.2006-01-02]]", "n": 1, "c": "[[1]]"}, FILLED, "s")
-    for name, text, message in (
-        ("image", "app:[[ScheduledTime]]", r"s: image: expected no placeholder.* in data_path, push_dest"),
-        ("data_path", "[[Index]]", r"s: data_path: \[\[Index\]\] cannot be filled"),
-        ("data_path", "[[ScheduleTime]]", r"did you mean \[\[ScheduledTime\]\]\?"),
-    ):
-        refused(ConfigError, message, check_placeholders, {name: text}, FILLED, "s")
 
 
 def test_a_default_or_a_constant_that_asks_for_the_scheduled_time_is_found(spec):

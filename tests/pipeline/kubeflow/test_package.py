@@ -82,12 +82,17 @@ _BAD = (
 )
 
 
-def test_a_package_of_the_wrong_shape_is_one_message(tmp_path, subtests):
+def test_a_package_of_the_wrong_shape_a_pipe_and_a_folder_are_one_message(tmp_path, subtests):
     path = tmp_path / "p.yaml"
     for text, message in _BAD:
         path.write_text(text)
         with subtests.test(message):
             assert str(refused(ConfigError, message, read_package, str(path))).startswith(str(path))
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        refused(ConfigError, "expected a file, found no regular file", submission.is_package, str(path))
+    with pytest.raises(ConfigError, match="which no file can have"), submission.open_source("/no\0file", []):
+        pass
 
 
 def test_aliases_and_pipelines_that_hold_themselves_are_read_and_what_never_ends_is_refused(tmp_path):
@@ -107,14 +112,6 @@ def test_aliases_and_pipelines_that_hold_themselves_are_read_and_what_never_ends
         f.write("---\nplatforms: {kubernetes: {}}\n")
     spec, documents = read_documents(path)
     assert spec["pipelineInfo"]["name"] == "digits" and len(documents) == 2
-
-
-def test_a_pipe_and_a_folder_are_no_packages(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", tmp_path):
-        refused(ConfigError, "expected a file, found no regular file", submission.is_package, str(path))
-    with pytest.raises(ConfigError, match="which no file can have"), submission.open_source("/no\0file", []):
-        pass
 
 
 def _opened(*given):

@@ -102,15 +102,6 @@ def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it()
     assert "condition-1/condition-2/probe-2" in names and "for-loop-1/iteration-1/probe-2" in names
 
 
-def test_the_names_of_pods_are_those_that_argo_gives():
-    workflow = Workflow("wf-1").run([Step(name="a", failed_attempts=1)], "Succeeded")
-    [step] = step_states(details_of(workflow), {}, _ENDED)
-    for attempt in (0, 1):
-        node = workflow.node_of("a", attempt=attempt)
-        assert {workflow.id(node), workflow.pods()[node]} <= set(step.pods)
-    assert step.pods[0] == workflow.id(workflow.node_of("a")), "the last attempt comes first"
-
-
 def test_a_server_of_another_kind_is_shown_without_order():
     details = [
         kfp_server_api.V2beta1PipelineTaskDetail(
@@ -142,7 +133,7 @@ _STEPS = [
 ]
 
 
-def test_ids_are_those_of_argo_every_node_is_found_and_attempts_come_in_their_order():
+def test_ids_and_names_of_pods_are_those_of_argo_and_attempts_come_in_their_order():
     # The example of Argo's own documentation of pod names: a steps template's node.
     assert re.fullmatch(r"wf-\d+", node_id("wf", "wf.root")) and node_id("wf", "") == "wf-2166136261"
     assert node_id("wf", "a") == "wf-3826002220"  # FNV-1a of `a`, 0xE40C292C, from the hash's authors
@@ -166,6 +157,12 @@ def test_ids_are_those_of_argo_every_node_is_found_and_attempts_come_in_their_or
     api = kfp_server_api.V2beta1PipelineTaskDetail
     child = kfp_server_api.PipelineTaskDetailChildTask(pod_name="no-hash", task_id=None)
     assert NodeTree([api(display_name="a"), api(display_name="b", child_tasks=[child])]).workflow == ""
+    workflow = Workflow("wf-1").run([Step(name="a", failed_attempts=1)], "Succeeded")
+    [step] = step_states(details_of(workflow), {}, _ENDED)
+    for attempt in (0, 1):
+        node = workflow.node_of("a", attempt=attempt)
+        assert {workflow.id(node), workflow.pods()[node]} <= set(step.pods)
+    assert step.pods[0] == workflow.id(workflow.node_of("a")), "the last attempt comes first"
 
 
 _LAUNCHER = "I1101 01:00:00.123456      30 launcher_v2.go:190] publish success."

@@ -223,12 +223,17 @@ def test_the_newest_run_is_the_default_and_stays_it_when_the_clock_is_set_back(t
     assert len({new_run_id() for _ in range(100)}) > 90
 
 
-def test_a_workspace_s_name_is_no_pattern(tmp_path):
+def test_a_workspace_s_name_is_no_pattern_and_a_lock_that_is_a_link_is_refused(tmp_path):
     mine, neighbour = Workspace(str(tmp_path / "w[1]")), Workspace(str(tmp_path / "w1"))
     mine.write_info(dataclasses.replace(_RECORD, status="succeeded"))
     neighbour.write_info(dataclasses.replace(_RECORD, run_id="20270101-000000-aaaa", status="failed"))
     (tmp_path / "w[1]" / "runs" / "without-record").mkdir()
     assert [r.run_id for r in mine.runs()] == [_RECORD.run_id]
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(StorageError, match="found a link"), Workspace(str(tmp_path)).lock():
+        pass
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog):
@@ -244,11 +249,3 @@ def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog)
     for name in (*range(len(texts)), "g"):
         assert f"runs/{name}/run.json is left out" in caplog.text
     assert workspace.run().run_id == _RECORD.run_id
-
-
-def test_a_lock_that_is_a_link_is_refused_and_its_target_left_alone(tmp_path):
-    (tmp_path / "precious").write_text("precious")
-    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(StorageError, match="found a link"), Workspace(str(tmp_path)).lock():
-        pass
-    assert (tmp_path / "precious").read_text() == "precious"

@@ -260,7 +260,7 @@ def validator():
     return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
-def test_the_page_and_the_schema_are_those_of_the_models():
+def test_the_page_and_the_schema_are_those_of_the_models_and_examples_fit(validator):
     page = PAGE.read_text(encoding="utf-8")
     assert page == render_page(page), _REWRITE
     assert SCHEMA.read_text(encoding="utf-8") == render_schema(), _REWRITE
@@ -270,9 +270,6 @@ def test_the_page_and_the_schema_are_those_of_the_models():
     assert len(expected) > 70 and [key for key in expected if f"| `{key}` |" not in page] == []
     with pytest.raises(ValueError, match="found 0 times"):
         render_page("# Settings\n")
-
-
-def test_an_example_fits_the_schema_that_its_first_line_names(validator):
     validator.check_schema(json.loads(render_schema()))
     for path in sorted(ROOT.glob("examples/*/settings*.yaml")):
         text = path.read_text(encoding="utf-8")
