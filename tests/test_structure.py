@@ -116,14 +116,9 @@ NAMES_A_FAMILY = {
 
 @functools.cache
 def _modules():
-    return tuple(_found_modules())
-
-
-def _found_modules():
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if path.name != "__init__.py" and not path.name.endswith("_pb2.py"):
-                yield path.relative_to(ROOT)
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    own = (path for path in paths if path.name != "__init__.py" and not path.name.endswith("_pb2.py"))
+    return tuple(path.relative_to(ROOT) for path in own)
 
 
 @functools.cache

@@ -1,6 +1,5 @@
 """Connections to the server, and who asks."""
 
-import json
 import sys
 
 import pytest
@@ -18,6 +17,7 @@ from tests.pipeline.kubeflow.certificate import self_signed
 from tests.pipeline.kubeflow.clients import connect, options, start
 from tests.pipeline.kubeflow.conftest import running
 from tests.support.cases import refused
+from tests.support.kubeconfig import write_kubeconfig
 
 _PROXY = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
 
@@ -62,15 +62,8 @@ def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkey
 
 
 def _kubeconfig(server, folder, monkeypatch, user):
-    config = {
-        "current-context": "one",
-        "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(config))
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    path = write_kubeconfig(folder / "kubeconfig", server.url, user, "one")
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", path)
     server.kube_proxy = _PROXY
 
 
