@@ -3,6 +3,9 @@
 import argparse
 import re
 from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
 
 from detection_core.artifacts.evaluation import (
     CATEGORY_PREFIX,
@@ -67,43 +70,7 @@ SETS_HEAD = f"""
 | set | names begin with | measures |
 |---|---|---|
 """
-MEASURES = {
-    COCO_SET: "the twelve numbers above",
-    "pascal_voc_detection_metrics": "Pascal VOC's; objects marked difficult do not count",
-    "weighted_pascal_voc_detection_metrics": "the same, all classes' detections ranked in one list",
-    "precision_at_recall_detection_metrics": (
-        "Pascal VOC's between `recall_lower_bound` and `recall_upper_bound`"
-    ),
-    "coco_mask_metrics": ("the same of masks"),
-    "coco_keypoint_metrics": (
-        "COCO's ten numbers of keypoints, with `num_keypoints` in `eval_input_reader`; `AR@1`, `AR@10` and"
-        " `AR@100` are the recall over all thresholds, at 0.5 and at 0.75; tolerances of COCO's persons at 17"
-        " keypoints, else 0.05"
-    ),
-    "pascal_voc_instance_segmentation_metrics": (
-        "Pascal VOC's of masks; an object without a mask is not required, and its detection does no harm"
-    ),
-    "weighted_pascal_voc_instance_segmentation_metrics": (
-        "the same, all classes' detections ranked in one list"
-    ),
-    LVIS_SET: (
-        "LVIS's thirteen numbers of masks; reads `image/neg_category_ids` and"
-        " `image/not_exhaustive_category_ids` of records, and `frequency` of the label map"
-    ),
-    "oid_challenge_segmentation_metrics": (
-        "Open Images challenge of masks: detections inside a group and of unverified classes do no harm"
-    ),
-    "oid_V2_detection_metrics": "Open Images: detections inside a group (`image/object/group_of`) do no harm",
-    "oid_challenge_detection_metrics": (
-        "Open Images challenge: a detection inside a group finds it once; unverified classes do no harm"
-    ),
-    "tide_metrics": (
-        "[TIDE](https://arxiv.org/abs/2008.08115)'s kinds of errors: by how much mAP at IoU .50 would rise"
-        " without those of classification, localization, both, duplicates, background and missed objects, and"
-        " without all false positives or false negatives"
-    ),
-    "tide_mask_metrics": "the same of masks",
-}
+MEASURES = yaml.safe_load(Path(__file__).with_name("data").joinpath("metric_sets.yaml").read_text("utf-8"))
 SUPPORT_HEAD = """
 Sets of masks need `load_instance_masks` in `eval_input_reader` and a detector that finds masks. The confusion
 matrix, the counts and the precision-recall curves then compare masks. Equal scores are ranked in the order of
