@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.start_up import COMMANDS, measure_verbs, places_of
-from tests.end_to_end.conftest import SHORT, Workflow, states
+from detection_core.config.paths.overrides import field_texts
+from pipeline.settings.settings_file import load_settings
+from pipeline.step_configs import training_config
+from tests.end_to_end.conftest import ROOT, SHORT, SMALL, Workflow, states
 
 pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1500)]
 
@@ -186,3 +189,57 @@ def test_a_broken_input_is_one_clear_error(tmp_path, scenes):
     assert failure["error"] == "DataError" and "train.json" in failure["message"]
     [record] = workflow.call("runs", workflow.workspace)
     assert record["status"] == "failed"
+
+
+LITE0 = ROOT / "examples" / "digits" / "efficientdet_lite0.yaml"
+SHORT_LITE0 = (
+    "model.efficientdet.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
+    *(override for override in SMALL if not override.startswith("model.")),
+    "train.overrides.train_config.num_steps=4",
+)
+
+
+@pytest.mark.zoo
+def test_the_workflow_trains_quantizes_gates_and_publishes_an_efficientdet_of_google_automl(tmp_path, scenes):
+    workflow = Workflow(tmp_path, scenes)
+    sets = [word for word in workflow.sets(*SHORT_LITE0) if not word.startswith("--set=model.ssd")]
+    summary = workflow.call_process("run", LITE0, *sets)
+    assert summary["status"] == "succeeded" and set(states(summary).values()) == {"executed"}
+    version, published = str(summary["pushed"]["version"]), workflow.workspace / "pushed"
+    assert (published / "saved_model" / version / "saved_model.pb").is_file()
+    files = set(os.listdir(published / "tflite" / version))
+    assert files >= {"model_float32.tflite", "model_int8.tflite", "labels.txt"}
+    assert "efficientdet-lite0" in Path(summary["places"]["report"]).read_text(encoding="utf-8")
+
+
+CLIP = "train_config.gradient_clipping_by_norm"
+SPACE = f"""
+parameters:
+  {CLIP}: {{low: 1.0, high: 10.0, log: true}}
+trials: 3
+"""
+
+
+@pytest.mark.zoo
+def test_a_search_that_is_killed_ends_with_the_file_of_its_winner(tmp_path, scenes):
+    """`tests/pipeline/tuning` tests the same with trainings that take no time."""
+    workflow, space = Workflow(tmp_path, scenes), tmp_path / "space.yaml"
+    space.write_text(SPACE)
+    words = ("tune", workflow.settings, "--space", space, *workflow.sets())
+    process = workflow.start(*words)
+    for line in process.stderr:
+        if "trial 2/3 begins" in line:
+            process.send_signal(signal.SIGKILL)
+            break
+    assert process.wait(60) == -signal.SIGKILL
+    process.stderr.close()
+    found = workflow.call_process(*words)
+    assert [t["number"] for t in found["trials"]] == [0, 1, 2]
+    assert {t["state"] for t in found["trials"]} <= {"complete", "pruned"}
+    assert found["score"] == max(t["score"] for t in found["trials"] if t["state"] == "complete")
+
+    changes = [word.removeprefix("--set=") for word in workflow.sets()]
+    winning = load_settings(str(workflow.settings), changes, override_files=[found["override_file"]])
+    fields = field_texts(training_config(winning, quantize=False))
+    assert float(fields[CLIP]) == pytest.approx(found["overrides"][CLIP], rel=1e-5)
+    assert int(fields["train_config.validation.every_steps"]) == 1
