@@ -41,27 +41,10 @@ TESTED_IN = {
     "pipeline/settings/test_settings_file.py": "schedule_settings",
 }
 # These read no config: builders, config and the families turn its fields into typed options.
-HAND_A_CONFIG_ON = (
-    "api.py",
-    "artifacts/*.py",
-    "augment/*.py",
-    "data/*.py",
-    "evaluation/*.py",
-    "exporters/*.py",
-    "optimizers/*.py",
-    "quantization/*.py",
-    "tasks/*.py",
-    "tasks/*/*.py",
-    "training/*.py",
-)
-CONFIG_SECTIONS = {
-    "train_config",
-    "train_input_reader",
-    "eval_config",
-    "eval_input_reader",
-    "graph_rewriter",
-    "model",
-}
+_ONLY = ["artifacts", "augment", "data", "evaluation", "exporters", "optimizers", "quantization", "training"]
+HAND_A_CONFIG_ON = ("api.py", *(f"{folder}/*.py" for folder in [*_ONLY, "tasks", "tasks/*"]))
+CONFIG_SECTIONS = {"train_config", "train_input_reader", "eval_config", "eval_input_reader"}
+CONFIG_SECTIONS |= {"graph_rewriter", "model"}
 # Entry points of three lines, and protocols without behaviour.
 WITHOUT_TEST = (
     "components/*/__main__.py",
@@ -69,84 +52,39 @@ WITHOUT_TEST = (
     "detection_core/parts/backbones/base.py",
     "pipeline/cli/__main__.py",
 )
-# Names that stand in several folders: why, the folders, the names.
+# Names that stand in several folders: the names, the folders, why.
 BUILDERS, MESSAGES = "detection_core/builders", "detection_core/config/messages"
 ARTIFACTS, REPORT = "detection_core/artifacts", "detection_core/report"
-PARTS = "detection_core/parts"
+CONFIG, DETECTORS = "detection_core/config", "detection_core/detectors"
+EVALUATION, EXPORTERS = "detection_core/evaluation", "detection_core/exporters"
+PARTS, TASKS = "detection_core/parts", "detection_core/tasks"
 SSD, EFFICIENTDET = "detection_core/families/ssd", "detection_core/families/efficientdet"
 CENTER_NET, FASTER_RCNN = "detection_core/families/center_net", "detection_core/families/faster_rcnn"
+_ALL = (SSD, EFFICIENTDET, CENTER_NET, FASTER_RCNN)
 SAME_NAME = (
-    (
-        "what a family of configuration messages may hold, and what is built of it",
-        (BUILDERS, MESSAGES),
-        "detector_parts",
-    ),
-    (
-        "a step's file, and the part of a page that shows it",
-        (ARTIFACTS, REPORT),
-        "evaluation",
-    ),
-    ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
-    ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
-    (
-        "a step's file, and what draws the pictures in it",
-        (ARTIFACTS, "detection_core/evaluation"),
-        "pictures",
-    ),
-    ("the detector in a folder, and the one in memory", (ARTIFACTS, BUILDERS), "detector"),
-    (
-        "a step's file, and what a family is asked for",
-        (ARTIFACTS, "detection_core/detectors"),
-        "quantization",
-    ),
-    (
-        "the record of any family, and each one's own",
-        ("detection_core/detectors", SSD, EFFICIENTDET, CENTER_NET, FASTER_RCNN),
-        "family",
-    ),
-    (
-        "the same of each family",
-        (SSD, EFFICIENTDET, CENTER_NET, FASTER_RCNN),
-        "build check checkpoint_names model network",
-    ),
-    ("the same of families with files for TensorFlow Lite", (SSD, EFFICIENTDET, CENTER_NET), "tflite"),
-    ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
-    (
-        "names of extractors for any family, and a family's extractors",
-        (MESSAGES, SSD, CENTER_NET, FASTER_RCNN),
-        "extractors",
-    ),
-    (
-        "a family's own anchors, and the messages that families share",
-        (EFFICIENTDET, FASTER_RCNN, SSD, MESSAGES),
-        "anchors",
-    ),
-    (
-        "a family's own parts beside those that families share",
-        (EFFICIENTDET, CENTER_NET, FASTER_RCNN, PARTS),
-        "losses",
-    ),
-    ("a family's own targets beside those that families share", (CENTER_NET, PARTS), "targets"),
-    (
-        "a family's own backbones, and the builders of those that families share",
-        (BUILDERS, CENTER_NET),
-        "backbones",
-    ),
-    ("a kind of part, and the builder of it", (BUILDERS, PARTS), "heads"),
-    ("how a format names variables, and a family's names", ("detection_core/detectors",), "checkpoint_names"),
-    (
-        "what SSD puts into a TensorFlow Lite file, and its conversion",
-        (SSD, "detection_core/exporters"),
-        "tflite",
-    ),
-    (
-        "the recipe to train on, and its messages",
-        ("detection_core/zoo", MESSAGES),
-        "fine_tuning",
-    ),
-    ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
-    ("modules by the names that Model Maker gives them", (MAKER,), "config quantization"),
-    ("the verb, and the module of Model Maker's name", ("pipeline/cli",), "config"),
+    ("detector_parts", (BUILDERS, MESSAGES), "what a family of messages may hold, and what is built of it"),
+    ("evaluation", (ARTIFACTS, REPORT), "a step's file, and the part of a page that shows it"),
+    ("evaluation", (ARTIFACTS, MESSAGES), "a step's file, and the messages that say what is measured"),
+    ("parity", (ARTIFACTS, f"{TASKS}/exporting"), "a step's file, and what a task makes it with"),
+    ("pictures", (ARTIFACTS, EVALUATION), "a step's file, and what draws the pictures in it"),
+    ("detector", (ARTIFACTS, BUILDERS), "the detector in a folder, and the one in memory"),
+    ("quantization", (ARTIFACTS, DETECTORS), "a step's file, and what a family is asked for"),
+    ("family", (DETECTORS, *_ALL), "the record of any family, and each one's own"),
+    ("build check checkpoint_names model network", _ALL, "the same of each family"),
+    ("tflite", (SSD, EFFICIENTDET, CENTER_NET), "the same of families with files for TensorFlow Lite"),
+    ("check", (CONFIG,), "the check of a whole config, and of a family's message"),
+    ("extractors", (MESSAGES, SSD, CENTER_NET, FASTER_RCNN), "names for any family, and a family's own"),
+    ("anchors", (EFFICIENTDET, FASTER_RCNN, SSD, MESSAGES), "a family's own, and messages that all share"),
+    ("losses", (EFFICIENTDET, CENTER_NET, FASTER_RCNN, PARTS), "a family's own beside those that all share"),
+    ("targets", (CENTER_NET, PARTS), "a family's own targets beside those that families share"),
+    ("backbones", (BUILDERS, CENTER_NET), "a family's own, and the builders of those that families share"),
+    ("heads", (BUILDERS, PARTS), "a kind of part, and the builder of it"),
+    ("checkpoint_names", (DETECTORS,), "how a format names variables, and a family's names"),
+    ("tflite", (SSD, EXPORTERS), "what SSD puts into a TensorFlow Lite file, and its conversion"),
+    ("fine_tuning", ("detection_core/zoo", MESSAGES), "the recipe to train on, and its messages"),
+    ("cluster", ("pipeline/cli", "pipeline/doctor"), "the verb, and the checks of `doctor`"),
+    ("config quantization", (MAKER,), "modules by the names that Model Maker gives them"),
+    ("config", ("pipeline/cli",), "the verb, and the module of Model Maker's name"),
 )
 # Names that the layout gives every component, command or protocol.
 BY_LAYOUT = ("__main__.py", "base.py", "run.py")
@@ -158,10 +96,7 @@ CITING = ("anchors", "backbones", "box_coders", "heads", "losses", "matchers", "
 
 # Code outside of the families that names one, and why.
 FAMILY_NAMES = re.compile(r"(?<![a-z])(ssd|efficientdet)(?![a-z])")
-NAMES_OF_OTHERS = re.compile(
-    r"(ssd|efficientdet) pb2|ssd anchor\w*|ssd (random )?crop\w*|https://\S*",
-    re.IGNORECASE,
-)
+NAMES_OF_OTHERS = re.compile(r"(?i)(ssd|efficientdet) pb2|ssd anchor\w*|ssd (random )?crop\w*|https://\S*")
 NAMES_A_FAMILY = {
     "detection_core/detectors/family.py": "the table of families",
     "detection_core/builders/detector_parts.py": "anchors that the schema names after SSD",
@@ -181,14 +116,9 @@ NAMES_A_FAMILY = {
 
 @functools.cache
 def _modules():
-    return tuple(_found_modules())
-
-
-def _found_modules():
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if path.name != "__init__.py" and not path.name.endswith("_pb2.py"):
-                yield path.relative_to(ROOT)
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    own = (path for path in paths if path.name != "__init__.py" and not path.name.endswith("_pb2.py"))
+    return tuple(path.relative_to(ROOT) for path in own)
 
 
 @functools.cache
@@ -250,9 +180,7 @@ def test_configs_are_read_by_builders_only():
         for read in _read_of_a_config(_tree(path.relative_to(ROOT)))
     ]
     assert found == [], "hand the config whole to a function of detection_core/builders"
-
-
-def test_a_read_of_a_config_is_seen():
+    # A read of a config is seen.
     for code in (
         "config.train_config.batch_size",
         "source.config.model",
@@ -266,7 +194,7 @@ def test_a_read_of_a_config_is_seen():
 def _collisions(modules):
     """Return name to modules of that name, without those that share it on purpose."""
     on_purpose = collections.defaultdict(set)
-    for _, folders, names in SAME_NAME:
+    for names, folders, _ in SAME_NAME:
         for name in names.split():
             on_purpose[f"{name}.py"].update(folders)
     by_name = collections.defaultdict(list)
@@ -305,37 +233,24 @@ def test_only_families_and_listed_modules_name_a_family():
     unlisted = sorted(set(found).difference(*listed.values()))
     assert unlisted == [], "move it into detection_core/families/NAME, or ask the family's record"
     assert [pattern for pattern, paths in listed.items() if not paths] == []
-
-
-def test_a_name_of_a_family_is_seen():
+    # A name of a family is seen.
     for code in ("config.model.ssd", "f('model.ssd.loss')", "def is_efficientdet(): pass", "Ssd()"):
         assert list(_family_names(ast.parse(code))), code
     for code in ("f('ssd_anchor_generator')", "'Of SSD.'", "_passed"):
         assert not list(_family_names(ast.parse(code))), code
 
 
-def test_no_two_modules_have_one_name_without_a_reason():
+def test_no_two_modules_have_one_name_without_a_reason_and_every_reason_is_in_use():
     assert _collisions(_modules()) == {}
-
-
-def test_a_collision_is_found():
     for added in (
         ["pipeline/local/records.py", "pipeline/report/records.py"],
         ["detection_core/builders/heads.py", "detection_core/ops/heads.py"],
         ["pipeline/cli/verbs.py", "pipeline/kubeflow/verbs.py"],
     ):
         assert _collisions(map(Path, added)) == {Path(added[0]).name: added}
-
-
-def test_every_reason_for_a_name_is_in_use():
     modules = {module.as_posix() for module in _modules()}
-    stated = {
-        f"{folder}/{name}.py"
-        for _, folders, names in SAME_NAME
-        for folder in folders
-        for name in names.split()
-    }
-    assert stated - modules == set()
+    stated = ((f"{folder}/{name}.py" for folder in fs for name in n.split()) for n, fs, _ in SAME_NAME)
+    assert {place for places in stated for place in places} - modules == set()
 
 
 def test_every_generated_file_names_no_download_host():

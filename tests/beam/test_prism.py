@@ -15,8 +15,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from components.example_gen import run as example_gen
 from components.example_gen import shards as example_shards
 from tests.support import beam_programs
-from tests.support.beam_programs import free_port, listening, shards
+from tests.support.beam_programs import listening, shards
 from tests.support.dataset_files import Coco
+from tests.support.local_server import free_port
 
 PRISM = os.environ.get("DETFLOW_PRISM", "")
 pytestmark = [pytest.mark.beam, pytest.mark.skipif(not PRISM, reason="make test-beam runs it")]

@@ -1,5 +1,6 @@
 """Each benchmark runs against its peers, at the smallest size that says something."""
 
+import argparse
 import importlib
 import json
 import sys
@@ -114,7 +115,7 @@ def test_processes_take_turns_and_a_missing_peer_is_named():
     assert long.ratio(short) > 1 > short.ratio(long)
 
 
-def test_families_are_beside_each_peer(monkeypatch):
+def test_families_are_beside_each_peer_which_gets_the_numbers_of_the_config(monkeypatch, tmp_path):
     from benchmarks import families
     from benchmarks.turns import Contender
 
@@ -132,13 +133,7 @@ def test_families_are_beside_each_peer(monkeypatch):
     first, second, third = families.table_rows({"networks": {"center_net": {"step": table}}})
     assert list(second.values()) == ["center_net", "step", "peer", 2.5, 2.0, 0.8, 0.75]
     assert list(first.values())[-2:] == ["", ""] and third["CPU s"] == "install it"
-
-
-def test_families_peers_get_the_numbers_of_the_config(tmp_path):
-    import argparse
-
-    from benchmarks import families
-
+    # Peers get the numbers of the config.
     options = argparse.Namespace(size=64, threads=1, score_threshold=0.25, batch=2, prediction_batch=1)
     work = families.settings("mask_rcnn", "step", options, str(tmp_path))
     numbers = {"proposals": 300, "sampled": 64, "detections": 100, "score_threshold": 0.25, "masks": 14}

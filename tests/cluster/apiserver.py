@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -16,15 +15,10 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
+from tests.support.kubeconfig import write_kubeconfig
+from tests.support.local_server import free_port
 
 PATIENCE = 120  # seconds for the server to be ready on a busy machine
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 class ApiServer:
@@ -107,16 +101,10 @@ class ApiServer:
 
     def kubeconfig(self, user: str = "admin") -> str:
         """Write a kubeconfig for one of the server's users: admin, nobody, user."""
-        path = self.folder / f"{user}.kubeconfig"
-        authority = str(self.folder / "certificates" / "apiserver.crt")
-        cluster = {"server": self.url, "certificate-authority": authority}
+        cluster = {"certificate-authority": str(self.folder / "certificates" / "apiserver.crt")}
         cluster["tls-server-name"] = "kubernetes.default.svc"
-        tree = {"apiVersion": "v1", "kind": "Config", "current-context": "test"}
-        tree["contexts"] = [{"name": "test", "context": {"cluster": "test", "user": user}}]
-        tree["clusters"] = [{"name": "test", "cluster": cluster}]
-        tree["users"] = [{"name": user, "user": {"token": self._tokens[user]}}]
-        path.write_text(yaml.safe_dump(tree))
-        return str(path)
+        path, token = self.folder / f"{user}.kubeconfig", {"token": self._tokens[user]}
+        return write_kubeconfig(path, self.url, token, "test", **cluster)
 
     def run(self, *arguments: str, given: str = "", code: int | None = 0) -> str:
         """Run kubectl as the administrator and return what it says; None takes any exit code."""

@@ -13,32 +13,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 SETTINGS = str(K8S.parent / "examples" / "kubeflow" / "settings.yaml")
 # Kubeflow Pipelines is no Go module: its kind and its controller are stood in for by their names.
-SCHEDULED_WORKFLOWS, CONTROLLER = yaml.safe_load_all("""
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: scheduledworkflows.kubeflow.org}
-spec:
-  group: kubeflow.org
-  scope: Namespaced
-  names: {kind: ScheduledWorkflow, plural: scheduledworkflows, singular: scheduledworkflow}
-  versions:
-    - {name: v1beta1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: ml-pipeline-scheduledworkflow, namespace: kubeflow}
-spec:
-  selector: {matchLabels: {app: ml-pipeline-scheduledworkflow}}
-  template:
-    metadata: {labels: {app: ml-pipeline-scheduledworkflow}}
-    spec:
-      containers:
-        - name: controller
-          image: controller:1
-          env:
-            - name: CRON_SCHEDULE_TIMEZONE
-              valueFrom: {configMapKeyRef: {name: pipeline-install-config, key: cronScheduleTimezone}}
-""")
+_PLACE = Path(__file__).with_name("data") / "scheduled_workflows.yaml"
+SCHEDULED_WORKFLOWS, CONTROLLER = yaml.safe_load_all(_PLACE.read_text())
 
 
 def named(kind, name, namespace, **fields):

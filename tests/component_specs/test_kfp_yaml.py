@@ -8,19 +8,9 @@ from typing import Annotated
 import pytest
 import yaml
 
-from component_specs import JOBS, annotations
+from component_specs import JOBS, annotations, kfp_outputs
 from component_specs.annotations import EVALUATION, EXAMPLES, MODEL, ArtifactType, Input, Output, job_fields
 from component_specs.example_gen import Spans
-from component_specs.kfp_outputs import (
-    CODE_VERSIONS,
-    CURVES,
-    HTML,
-    KFP_OUTPUTS,
-    encode_results,
-    find_mismatch,
-    format_interface,
-    interface,
-)
 from component_specs.kfp_yaml import FOLDER, main, render
 from component_specs.registration import entry_module, register_component
 from tests.support.cases import cases
@@ -29,17 +19,11 @@ from tests.support.registrations import forget_component
 
 
 def _mismatch(kind, name, value):
-    theirs = copy.deepcopy(interface("evaluator"))
+    theirs = copy.deepcopy(kfp_outputs.interface("evaluator"))
     theirs[kind][name] = value
     if value is None:
         del theirs[kind][name]
-    return find_mismatch(theirs, "evaluator")
-
-
-@cases(*JOBS)
-def test_a_component_fits_itself(*, component):
-    assert find_mismatch(json.loads(format_interface(component)), component) == ""
-    assert "{{" not in format_interface(component)
+    return kfp_outputs.find_mismatch(theirs, "evaluator")
 
 
 # An older YAML may lack what is optional.
@@ -56,19 +40,19 @@ def test_a_component_fits_itself(*, component):
 )
 def test_what_cannot_meet_is_named(*, kind, name, value, message):
     assert _mismatch(kind, name, value) == message
-    assert find_mismatch(interface("pusher"), "evaluator") == "it is for the component 'pusher'"
+    assert (
+        kfp_outputs.find_mismatch(kfp_outputs.interface("pusher"), "evaluator")
+        == "it is for the component 'pusher'"
+    )
 
 
-def test_every_component_has_its_outputs_and_every_step_that_makes_something_its_code_version():
-    assert set(KFP_OUTPUTS) == set(JOBS)
-    assert set(CODE_VERSIONS) == {name for name, job in JOBS.items() if job_fields(job).outputs}
-    assert set(CODE_VERSIONS.values()) <= set(KFP_OUTPUTS["run_checker"].results)
-    kinds = {name: view.kfp for name, view in KFP_OUTPUTS["evaluator"].views.items()}
-    assert kinds["curves"] == CURVES and kinds["report"] == HTML
-
-
-def test_results_travel_as_the_parameters_that_take_them():
-    codecs = KFP_OUTPUTS["run_checker"].results
+def test_every_component_has_its_outputs_which_travel_as_the_parameters_that_take_them():
+    assert set(kfp_outputs.KFP_OUTPUTS) == set(JOBS)
+    assert set(kfp_outputs.CODE_VERSIONS) == {name for name, job in JOBS.items() if job_fields(job).outputs}
+    assert set(kfp_outputs.CODE_VERSIONS.values()) <= set(kfp_outputs.KFP_OUTPUTS["run_checker"].results)
+    kinds = {name: view.kfp for name, view in kfp_outputs.KFP_OUTPUTS["evaluator"].views.items()}
+    assert kinds["curves"] == kfp_outputs.CURVES and kinds["report"] == kfp_outputs.HTML
+    codecs = kfp_outputs.KFP_OUTPUTS["run_checker"].results
     for result, (component, field) in {
         "data_spans": ("example_gen", "spans"),
         "span_folder": ("data_validator", "span_folder"),
@@ -79,18 +63,19 @@ def test_results_travel_as_the_parameters_that_take_them():
     }.items():
         assert codecs[result] == job_fields(JOBS[component]).parameters[field].codec
     stop_reasons = job_fields(JOBS["trainer"]).parameters["stop_reasons"].codec
-    assert KFP_OUTPUTS["data_validator"].results["stop_reasons"] == stop_reasons
-
-
-def test_what_run_returned_is_encoded_by_name():
-    assert encode_results("pusher", {"pushed": True, "version": 3}) == {"pushed": True}
-    report = {**dict.fromkeys(KFP_OUTPUTS["run_checker"].results, "x"), "data_spans": Spans(train=("1",))}
+    assert kfp_outputs.KFP_OUTPUTS["data_validator"].results["stop_reasons"] == stop_reasons
+    # What `run` returned is encoded by name.
+    assert kfp_outputs.encode_results("pusher", {"pushed": True, "version": 3}) == {"pushed": True}
+    report = {
+        **dict.fromkeys(kfp_outputs.KFP_OUTPUTS["run_checker"].results, "x"),
+        "data_spans": Spans(train=("1",)),
+    }
     report |= {"earlier_spans": {"6": "d"}, "resolved_thresholds": {"b": {}, "a": {}}}
-    texts = encode_results("run_checker", report)
+    texts = kfp_outputs.encode_results("run_checker", report)
     assert texts["data_spans"] == '{"train": ["1"], "evaluate": []}'
     assert texts["resolved_thresholds"] == '{"a": {}, "b": {}}' and texts["run_key"] == "x"
     with pytest.raises(KeyError, match="blessed"):
-        encode_results("evaluator", {})
+        kfp_outputs.encode_results("evaluator", {})
 
 
 def _spec(component):
@@ -109,15 +94,17 @@ def test_a_file_out_of_date_is_told_and_written(tmp_path, monkeypatch, capsys):
 
 
 @cases(*JOBS)
-def test_a_component_loads_and_has_what_its_job_and_its_outputs_say(*, component):
+def test_a_component_fits_itself_loads_and_has_what_its_job_and_its_outputs_say(*, component):
     from kfp import components
 
+    assert kfp_outputs.find_mismatch(json.loads(kfp_outputs.format_interface(component)), component) == ""
+    assert "{{" not in kfp_outputs.format_interface(component)
     # As somebody else would load it.
     loaded = components.load_component_from_file(str(FOLDER / f"{component}.yaml"))
     assert loaded.name == component.replace("_", "-")
     assert find_faults(_spec(component)) == []
     (body,) = _spec(component)["components"].values()
-    fields, given = job_fields(JOBS[component]), KFP_OUTPUTS[component]
+    fields, given = job_fields(JOBS[component]), kfp_outputs.KFP_OUTPUTS[component]
     taken, made = body["inputDefinitions"], body["outputDefinitions"]
     optional = {n: a.get("isOptional", False) for n, a in taken.get("artifacts", {}).items()}
     assert optional == {n: i.optional for n, i in fields.inputs.items()}
@@ -136,7 +123,7 @@ def test_a_component_loads_and_has_what_its_job_and_its_outputs_say(*, component
 def test_the_files_are_up_to_date_and_hold_the_interface():
     arguments = _spec("evaluator")["deploymentSpec"]["executors"]["exec-evaluator"]["container"]["args"]
     assert arguments[:3] == ["--executor_input", "{{$}}", "--interface"]
-    assert json.loads(arguments[3]) == interface("evaluator")
+    assert json.loads(arguments[3]) == kfp_outputs.interface("evaluator")
     assert main(["--check"]) == 0, "run `make specs`"
 
 
@@ -166,7 +153,7 @@ class StrangeJob:
     when: complex
 
 
-def test_it_is_rendered_with_its_own_module_under_a_name_that_is_given_once(request):
+def test_one_from_outside_is_rendered_with_its_module_under_a_name_that_is_given_once(request):
     register_component("grader", GraderJob, module="somebody.grader")
     request.addfinalizer(lambda: forget_component("grader"))
     component = yaml.safe_load(render("grader"))
@@ -177,12 +164,10 @@ def test_it_is_rendered_with_its_own_module_under_a_name_that_is_given_once(requ
     for name in ("grader", "trainer"):
         with pytest.raises(ValueError, match=f"'{name}', which is taken"):
             register_component(name, GraderJob, module="somebody.grader")
-
-
-def test_a_contract_that_no_backend_carries_is_refused():
-    with pytest.raises(TypeError, match="when"):
+    # A contract that no backend carries is refused.
+    with pytest.raises(TypeError, match=r"StrangeJob\.when"):
         register_component("strange", StrangeJob, module="somebody.strange")
-    assert "strange" not in JOBS and "strange" not in KFP_OUTPUTS
+    assert "strange" not in JOBS and "strange" not in kfp_outputs.KFP_OUTPUTS
     assert entry_module("trainer") == "components.trainer"
 
 

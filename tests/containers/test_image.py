@@ -22,30 +22,26 @@ def config(image):
     return json.loads(subprocess.check_output(["docker", "image", "inspect", image]))[0]["Config"]
 
 
-def test_it_says_which_code_it_holds(image, config):
+def test_it_says_which_code_it_holds_and_starts_as_a_user_without_rights_who_has_a_home(image, config):
     assert config["Labels"]["detflow.code-version"] == code_version()
     program = "from components.run_checker.code_version import code_version; print(code_version())"
     assert _inside(image, "python", "-c", program).strip() == code_version()
-
-
-def test_it_has_model_makers_names(image):
-    assert _inside(image, "python", "-c", "import detflow; print(detflow.__file__)").startswith(
-        "/opt/detflow/detflow/"
-    )
-
-
-def test_it_starts_as_a_user_without_rights_and_any_user_has_a_name_and_a_home(image, config):
     assert config["User"] == "1000:1000"
     program = "import getpass, pathlib; print(getpass.getuser(), pathlib.Path.home())"
     assert _inside(image, "python", "-c", program).split() == ["detflow", "/tmp"]
 
 
-def test_nothing_to_build_with_is_in_it(image):
+def test_nothing_to_build_with_is_in_it_but_model_makers_names_and_letters_of_many_scripts(image):
     names = "pip gcc cc clang make"
     assert _inside(image, "sh", "-c", f"for n in {names}; do command -v $n; done; true") == ""
     modules = "('pip', 'setuptools', 'tfx', 'kfp')"
     program = f"from importlib.util import find_spec; print([m for m in {modules} if find_spec(m)])"
     assert _inside(image, "python", "-c", program).strip() == "[]"
+    assert _inside(image, "python", "-c", "import detflow; print(detflow.__file__)").startswith(
+        "/opt/detflow/detflow/"
+    )
+    program = "from detection_core.evaluation.drawing import text_font; print(text_font(14).getname()[0])"
+    assert _inside(image, "python", "-c", program).strip() == "DejaVu Sans"
 
 
 def test_all_of_it_is_compiled(image):
@@ -68,11 +64,6 @@ def test_quick_steps_do_not_load_tensorflow(image):
     for component in ("run_checker", "baseline_resolver", "example_gen", "pusher"):
         program = f"import sys, components.{component}.run; print('tensorflow' in sys.modules)"
         assert _inside(image, "python", "-c", program).strip() == "False", component
-
-
-def test_labels_on_pictures_have_the_letters_of_many_scripts(image):
-    program = "from detection_core.evaluation.drawing import text_font; print(text_font(14).getname()[0])"
-    assert _inside(image, "python", "-c", program).strip() == "DejaVu Sans"
 
 
 def test_beam_runs_without_what_was_left_out(image):

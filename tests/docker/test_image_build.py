@@ -146,7 +146,7 @@ def _images(tree):
         yield from _images(value)
 
 
-def test_the_base_is_an_argument_without_a_default_that_moves():
+def test_the_base_is_an_argument_without_a_default_that_moves_and_images_of_others_have_a_version():
     text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
     assert re.findall("^ARG BASE_IMAGE.*$", text, re.MULTILINE) == ["ARG BASE_IMAGE"]
     bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
@@ -156,10 +156,7 @@ def test_the_base_is_an_argument_without_a_default_that_moves():
     assert "PYTHONSAFEPATH=1" in text.rpartition("\nFROM ")[2]
     build = (ROOT / "docker" / "build").read_text(encoding="utf-8")
     assert '--build-arg BASE_IMAGE="$pinned"' in build and "RepoDigests" in build
-
-
-def test_images_of_others_have_a_version_and_the_page_says_how_to_pin_them():
-    """No digest stands here: the registries could not be asked when these manifests were written."""
+    # No digest stands here: the registries could not be asked when these manifests were written.
     manifests = [path.read_text(encoding="utf-8") for path in (ROOT / "k8s").rglob("*.yaml")]
     for image in {image for text in manifests for image in _images(list(yaml.safe_load_all(text)))}:
         name, _, version = image.rpartition(":")

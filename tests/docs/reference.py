@@ -23,28 +23,7 @@ from tests.docs import tables
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "api.md"
 COMMAND = "python -m tests.docs.reference"
-HEAD = f"""# The library
-
-Generated from the source by `{COMMAND}`; change the docstrings, not this page.
-
-```python
-{{example}}
-```
-
-What is named on this page is public; [versions](../architecture.md#versions-and-compatibility) say how long
-it stays. Everything else may change with any version. A `Path` is text or an `os.PathLike`, local or on an
-object store.
-"""
-MODEL_MAKER_HEAD = """
-## Model Maker's names
-
-```python
-{example}
-```
-
-[From Model Maker](../migrating.md#from-model-maker) says what is the same and what is not.
-`Classes` are names in the order of their ids, ids to names, a .yaml file, or coco, voc or waymo.
-"""
+_PAGE = Path(__file__).with_name("data") / "api_page.md"
 MODULES = (detflow.object_detector, detflow.model_spec, detflow.config)
 _CONFIG = """The Object Detection API's message of a whole configuration; its fields are those of \
 `detection_core/protos/pipeline.proto`."""
@@ -55,10 +34,9 @@ _FIELD_DEFAULT = re.compile(r"field\(.*?\bdefault=([^,)]+)")
 
 
 def render() -> str:
-    """Return the page."""
+    """Return the part about the library."""
     package = griffe.load("detection_core", search_paths=[str(ROOT)], docstring_parser="google")
-    lines = [HEAD.format(example=example_code(package.docstring.value if package.docstring else ""))]
-    members = [_target(package.members[name]) for name in detection_core.__all__]
+    members, lines = [_target(package.members[name]) for name in detection_core.__all__], []
     for title, kind in (("Functions", griffe.Function), ("Classes", griffe.Class)):
         lines += [f"## {title}", ""]
         for member in members:
@@ -66,20 +44,20 @@ def render() -> str:
                 lines += _member(member)
     lines += ["## Errors", "", "| error | means |", "|---|---|"]
     lines += [f"| `{m.name}` | {_first(m)} |" for m in members if _is_error(m)]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines).rstrip()
 
 
 def render_model_maker() -> str:
     """Return the part about Model Maker's names."""
     package = griffe.load("detflow", search_paths=[str(ROOT / "pipeline" / "api")], docstring_parser="google")
     griffe.load("detection_core", search_paths=[str(ROOT)], docstring_parser="google")
-    lines = [MODEL_MAKER_HEAD.format(example=example_code(package.docstring.value))]
+    lines = []
     for module in MODULES:
         lines += [f"### `{module.__name__}`", ""]
         found = package[module.__name__.removeprefix("detflow.")]
         for name in module.__all__:
             lines += _named(found.members[name])
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines).rstrip()
 
 
 def _named(member: Any) -> Iterator[str]:
@@ -106,8 +84,10 @@ MADE_OF = {f"EfficientDetLite{number}Spec": _MAKES.format(number) for number in 
 def pages() -> dict[Path, str]:
     """Return each page and what it holds."""
     folder = PAGE.parent
+    parts = {"library": render(), "model_maker": render_model_maker()}
+    parts |= {"example": example_code(detection_core.__doc__), "names": example_code(detflow.__doc__)}
     return {
-        PAGE: render() + render_model_maker(),
+        PAGE: _PAGE.read_text("utf-8").format(command=COMMAND, **parts),
         folder / "commands.md": tables.render_commands(),
         folder / "models.md": tables.render_models(),
     }

@@ -3,6 +3,9 @@
 import argparse
 import re
 from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
 
 from detection_core.artifacts.evaluation import (
     CATEGORY_PREFIX,
@@ -28,96 +31,8 @@ COMMANDS_HEAD = f"""# Commands
 Every command also takes `--help` and `--json`, which prints the result for scripts. Exit codes are on
 the [first page](../index.md#run-resume-look); `--wait` has [more](../kubeflow.md#submit).
 """
-MODELS_HEAD = f"""# Networks, metrics, hyper-parameters
-
-{GENERATED.format("the tables in the code")}
-
-## Networks
-
-`detflow init --model NAME` and `--speed` choose one. Multiply-adds are per image with 90 classes.
-mAP is the published one on COCO 2017, in percent; after a slash, that of masks or keypoints. Weights *zoo*
-are fetched by `zoo:NAME`; see [starting weights](../training.md#starting-weights).
-
-| name | finds | speed | input | parameters, millions | multiply-adds, billions | mAP | weights |
-|---|---|---|---|---|---|---|---|
-"""
-CONFIGS_HEAD = """
-## Configs of the model zoo
-
-The configs in `configs/tf2` of the Object Detection API, as the checks find them. `zoo:NAME` fetches an
-archive by its name without the ending. TensorFlow Lite *fixed_shape_resizer* needs an override of the
-`image_resizer`. For archives without a config, the network of their name above is used.
-
-| config | family | archive | TensorFlow Lite | refused, as |
-|---|---|---|---|---|
-"""
-METRICS_HEAD = """
-## Metrics
-
-COCO's twelve numbers are always measured and equal pycocotools'. A value without objects to measure is -1.
-
-| metric |
-|---|
-"""
-SETS_HEAD = f"""
-`include_metrics_per_category` adds each class's COCO numbers as `{CATEGORY_PREFIX}NAME`,
-`super_categories` the mean of a group of classes as `{GROUP_PREFIX}NAMES`. Sets for
-`eval_config.metrics_set`:
-
-| set | names begin with | measures |
-|---|---|---|
-"""
-MEASURES = {
-    COCO_SET: "the twelve numbers above",
-    "pascal_voc_detection_metrics": "Pascal VOC's; objects marked difficult do not count",
-    "weighted_pascal_voc_detection_metrics": "the same, all classes' detections ranked in one list",
-    "precision_at_recall_detection_metrics": (
-        "Pascal VOC's between `recall_lower_bound` and `recall_upper_bound`"
-    ),
-    "coco_mask_metrics": ("the same of masks"),
-    "coco_keypoint_metrics": (
-        "COCO's ten numbers of keypoints, with `num_keypoints` in `eval_input_reader`; `AR@1`, `AR@10` and"
-        " `AR@100` are the recall over all thresholds, at 0.5 and at 0.75; tolerances of COCO's persons at 17"
-        " keypoints, else 0.05"
-    ),
-    "pascal_voc_instance_segmentation_metrics": (
-        "Pascal VOC's of masks; an object without a mask is not required, and its detection does no harm"
-    ),
-    "weighted_pascal_voc_instance_segmentation_metrics": (
-        "the same, all classes' detections ranked in one list"
-    ),
-    LVIS_SET: (
-        "LVIS's thirteen numbers of masks; reads `image/neg_category_ids` and"
-        " `image/not_exhaustive_category_ids` of records, and `frequency` of the label map"
-    ),
-    "oid_challenge_segmentation_metrics": (
-        "Open Images challenge of masks: detections inside a group and of unverified classes do no harm"
-    ),
-    "oid_V2_detection_metrics": "Open Images: detections inside a group (`image/object/group_of`) do no harm",
-    "oid_challenge_detection_metrics": (
-        "Open Images challenge: a detection inside a group finds it once; unverified classes do no harm"
-    ),
-    "tide_metrics": (
-        "[TIDE](https://arxiv.org/abs/2008.08115)'s kinds of errors: by how much mAP at IoU .50 would rise"
-        " without those of classification, localization, both, duplicates, background and missed objects, and"
-        " without all false positives or false negatives"
-    ),
-    "tide_mask_metrics": "the same of masks",
-}
-SUPPORT_HEAD = """
-Sets of masks need `load_instance_masks` in `eval_input_reader` and a detector that finds masks. The confusion
-matrix, the counts and the precision-recall curves then compare masks. Equal scores are ranked in the order of
-the images. The set for panoptic segmentation is refused when the config is checked.
-
-## Hyper-parameters of google/automl
-
-What `detflow config from-automl` does with each. A hyper-parameter without effect is named when
-it is set to another value; nothing is dropped silently.
-[Migrating](../migrating.md#from-googleautoml-efficientdet) has the rest.
-
-| hyper-parameter | is | by which field, or why |
-|---|---|---|
-"""
+DATA = Path(__file__).with_name("data")
+MEASURES = yaml.safe_load((DATA / "metric_sets.yaml").read_text("utf-8"))
 
 
 def render_commands() -> str:
@@ -137,18 +52,20 @@ def render_commands() -> str:
 
 def render_models() -> str:
     """Return the page of networks, metrics and hyper-parameters."""
-    metrics = "".join(f"| `{name}` |\n" for name in COCO_METRICS)
     shapes = {name: metric_prefix(metrics[0]) for name, metrics in (SHAPE_METRICS | TIDE_METRICS).items()}
     prefixes = {COCO_SET: "DetectionBoxes", **shapes, LVIS_SET: "DetectionMasks", **SET_PREFIXES}
-    sets = "".join(f"| `{name}` | `{prefix}_` | {MEASURES[name]} |\n" for name, prefix in prefixes.items())
-    rows = "".join(f"| `{name}` | {support.kind} | {support.text} |\n" for name, support in SUPPORT.items())
-    networks = "".join(map(_network, list_networks()))
-    configs = "".join(
-        f"| `{name}` | {family} | {archive} | {lite} | {_cell(reason)} |\n"
-        for name, family, archive, lite, reason in config_rows()
-    )
-    zoo = f"{MODELS_HEAD}{networks}{CONFIGS_HEAD}{configs}"
-    return f"{zoo}{METRICS_HEAD}{metrics}{SETS_HEAD}{sets}{SUPPORT_HEAD}{rows}"
+    rows = {
+        "networks": map(_network, list_networks()),
+        "configs": (
+            f"| `{name}` | {' | '.join(rest)} | {_cell(reason)} |" for name, *rest, reason in config_rows()
+        ),
+        "metrics": (f"| `{name}` |" for name in COCO_METRICS),
+        "sets": (f"| `{name}` | `{prefix}_` | {MEASURES[name]} |" for name, prefix in prefixes.items()),
+        "support": (f"| `{name}` | {support.kind} | {support.text} |" for name, support in SUPPORT.items()),
+    }
+    texts = {"generated": GENERATED.format("the tables in the code"), "category": CATEGORY_PREFIX}
+    tables = {name: "\n".join(lines) for name, lines in rows.items()}
+    return (DATA / "models_page.md").read_text("utf-8").format(**texts, group=GROUP_PREFIX, **tables)
 
 
 def _verbs() -> Iterator[tuple[str, Verb]]:
@@ -182,7 +99,7 @@ def _network(network: Network) -> str:
     weights = "zoo" if isinstance(network, PublishedModel) else ""
     return (
         f"| `{network.name}` | {network.kind.finds} | {network.speed} | {network.side} |"
-        f" {network.parameters / 1e6:.2f} | {adds} | {coco_map} | {weights} |\n"
+        f" {network.parameters / 1e6:.2f} | {adds} | {coco_map} | {weights} |"
     )
 
 

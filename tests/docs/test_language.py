@@ -7,7 +7,7 @@ def test_no_word_of_the_former_dialect_is_left():
     assert [line for path in language.files(language.PLACES) for line in language.words_in(path)] == []
 
 
-def test_words_are_found_in_docstrings_comments_messages_and_names_with_their_lines(tmp_path):
+def test_words_are_found_with_their_lines_and_long_sentences_with_their_count(tmp_path):
     module = tmp_path / "module.py"
     module.write_text(
         '"""Read\n\nanew."""\n# such a file; no such file\nERROR = "a rule of its own"\n'
@@ -23,9 +23,6 @@ def test_words_are_found_in_docstrings_comments_messages_and_names_with_their_li
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n```sh\nmake anew\n```\n\nIt is told\n`anew` here.\n")
     assert [line.split(";")[0] for line in language.words_in(page)] == ["page.md:7: 'told'"]
-
-
-def test_long_sentences_are_listed_with_their_count(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"Short. {' '.join(['word'] * 23)}. Short again.\n\n{' '.join(['word'] * 22)}.\n")
     (line,) = language.long_sentences(page)

@@ -114,7 +114,7 @@ def _pages_of(nav):
         yield from _pages_of(value) if isinstance(value, list) else [value]
 
 
-def test_every_page_is_in_the_site_s_navigation_and_every_how_to_in_the_readme():
+def test_every_page_is_in_the_site_s_navigation_and_none_has_a_link_out_of_it():
     # `mkdocs build --strict` refuses links that lead nowhere; decisions are listed by their index.
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     found = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
@@ -126,14 +126,6 @@ def test_every_page_is_in_the_site_s_navigation_and_every_how_to_in_the_readme()
     how_to = next(entry["How to"] for entry in nav if "How to" in entry)
     assert [page for page in ["index.md", *_pages_of(how_to)] if f"(docs/{page})" not in readme] == []
     assert len(readme.splitlines()) <= 120
-
-
-@cases("settings.md", "reference/commands.md", "reference/models.md", "reference/api.md")
-def test_a_generated_page_says_so_at_its_head(*, name):
-    assert "Generated from the" in (ROOT / "docs" / name).read_text(encoding="utf-8").split("\n\n")[1]
-
-
-def test_the_site_has_the_pages_of_the_root_and_no_link_out_of_it():
     page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="reference/api.md"))
     text = "[a](../architecture.md#x) [b](../../CONTRIBUTING.md) [c `d`](../../k8s/base/rbac.yaml)"
     text += " [e](https://e.org) [f](#f)"
@@ -173,7 +165,11 @@ def test_a_page_that_is_not_what_the_source_gives_is_refused_and_written_again(t
     assert reference.main([]) == 0 and page.read_text() == "# new\n"
 
 
-def test_every_public_name_has_its_place():
+def test_every_public_name_has_its_place_and_signatures_are_whole():
+    for name in ("train", "evaluate", "quantize", "export", "predict", "load_config"):
+        code, table = (_section(TEXT, name).split(mark)[1] for mark in ("```", "| argument | is |"))
+        for argument in getattr(detection_core, name).__annotations__.keys() - {"return"}:
+            assert f"{argument}: " in code and f"| `{argument}` |" in table, (name, argument)
     assert [n for n in detection_core.__all__ if f"### `{n}`" not in TEXT and f"| `{n}` |" not in TEXT] == []
     text = TEXT.partition("## Model Maker's names")[2]
     for module in reference.MODULES:
@@ -186,15 +182,11 @@ def _section(text, name):
     return text.split(f"### `{name}`")[1].split("\n###")[0]
 
 
-@cases("train", "evaluate", "quantize", "export", "predict", "load_config")
-def test_signatures_are_whole(*, name):
-    section = _section(TEXT, name)
-    code, argument_table = section.split("```")[1], section.split("| argument | is |")[1]
-    for argument in getattr(detection_core, name).__annotations__.keys() - {"return"}:
-        assert f"{argument}: " in code and f"| `{argument}` |" in argument_table, argument
-
-
-def test_the_readme_has_the_example_that_is_executed():
+def test_a_generated_page_says_so_at_its_head_and_the_readme_has_the_example_that_is_executed():
+    for name in ("settings.md", "reference/commands.md", "reference/models.md", "reference/api.md"):
+        assert "Generated from the" in (ROOT / "docs" / name).read_text(encoding="utf-8").split("\n\n")[1], (
+            name
+        )
     # tests/detection_core/test_api.py executes it.
     readme = (reference.ROOT / "README.md").read_text(encoding="utf-8")
     assert f"```python\n{reference.example_code(detection_core.__doc__)}\n```" in readme
@@ -254,13 +246,12 @@ def _constants():
                     yield from (f"{module}.{name}" for name in names)
 
 
-@cases(*_rows())
-def test_a_version_is_that_of_the_code(*, version, constant):
-    module, _, name = constant.rpartition(".")
-    value = getattr(importlib.import_module(module), name)
-    assert str(value.version if isinstance(value, JsonFile) else value) == version
-
-
-def test_no_version_is_missing():
+def test_versions_are_those_of_the_code_and_none_is_missing():
+    found = []
+    for _, constant in _rows():
+        module, _, name = constant.rpartition(".")
+        value = getattr(importlib.import_module(module), name)
+        found.append((str(value.version if isinstance(value, JsonFile) else value), constant))
+    assert found == _rows()
     listed = [constant for _, constant in _rows()]
     assert len(set(listed)) == len(listed) and {*_constants(), *_json_files()} - set(listed) == set()

@@ -17,10 +17,11 @@ from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from detection_core.zoo.networks import find_network
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
-from tests.end_to_end.conftest import ROOT, SMALL, states
+from tests.end_to_end.conftest import ROOT, SHORT, SMALL, states
 from tests.support import same_set
 from tests.support.command_line import CommandLine, run_python
 from tests.support.dataset_files import Coco
+from tests.support.plain_backbone import PLAIN
 from tests.support.same_set import WRITERS
 
 COPIES = 8
@@ -168,12 +169,8 @@ def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tm
 @pytest.mark.timeout(1500)
 def test_two_commands_make_a_published_detector(data, tmp_path, capsys):
     said = CommandLine(capsys).json("init", data("yolo"), "-o", tmp_path / "mine")
-    short = [change for change in SMALL if "batch_size" not in change and "num_steps" not in change]
-    short += [
-        "train.overrides.train_config.num_steps=2",
-        "quantize.enabled=false",
-        "export.formats=[float32]",
-    ]
+    short = [change for change in SMALL[1:] if "batch_size" not in change and "num_steps" not in change]
+    short += [*SHORT, "train.overrides.train_config.num_steps=2", f"model.ssd.feature_extractor.type={PLAIN}"]
     summary = CommandLine(capsys).json("run", said["settings"], *(f"--set={change}" for change in short))
     assert set(states(summary).values()) == {"executed"}
     assert (tmp_path / "mine" / "workspace" / "pushed" / "tflite").is_dir()

@@ -20,6 +20,7 @@ from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.end_to_end.conftest import states
+from tests.support.detectors import family_config
 from tests.support.object_store import s3_server
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text
@@ -56,21 +57,7 @@ CONFIG_TEXT = (
 
 # The settings of the schedule with a detector of google/automl's, published whatever it finds.
 AUTOML_SETTINGS = SETTINGS.replace("lower_bound: 0.05, min_change: 0.0", "min_change: -1.0")
-AUTOML_CONFIG = """
-model {
-  efficientdet {
-    name: "efficientdet-lite0" num_classes: 2 fpn_cell_repeats: 1 box_class_repeats: 1 fpn_num_filters: 16
-    image_resizer { fixed_shape_resizer { height: 64 width: 64 } }
-  }
-}
-train_config {
-  batch_size: 8 num_steps: 3 max_number_of_boxes: 5
-  optimizer {
-    momentum_optimizer { learning_rate { constant_learning_rate { learning_rate: 0.001 } } }
-    use_moving_average: false
-  }
-}
-"""
+AUTOML_CONFIG = family_config("efficientdet", 3)
 
 
 class Schedule:

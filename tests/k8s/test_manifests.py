@@ -136,7 +136,7 @@ def test_a_bad_manifest_is_refused():
     assert restricted(spec) == ["volume host", "capabilities"]
 
 
-def test_rights_are_least():
+def test_rights_are_least_and_who_submits_runs_may_do_nothing_else():
     roles = [m for m in MANIFESTS if m["kind"] in ("Role", "ClusterRole")]
     assert roles and all(r["kind"] == "Role" for r in roles)
     for rule in [rule for role in roles for rule in role["rules"]]:
@@ -147,9 +147,7 @@ def test_rights_are_least():
     role = documents(K8S / "base/rbac.yaml")[0]
     (rule,) = [rule for rule in role["rules"] if "workflows" in rule["resources"]]
     assert rule == {"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get"]}
-
-
-def test_who_submits_runs_may_do_so_and_nothing_else_and_a_run_that_hangs_does_not_end_retraining():
+    # A run that hangs does not end retraining.
     (cronjob,) = addon("retraining-cronjob/cronjob.yaml")
     assert cronjob["spec"]["concurrencyPolicy"] == "Forbid"
     assert cronjob["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] < 7 * 86400
@@ -251,7 +249,7 @@ CALLED = {
 }
 
 
-def test_pods_of_a_run_reach_of_kubeflow_what_they_call_and_nothing_else():
+def test_pods_of_a_run_reach_what_they_call_and_policies_open_namespaces_for_named_ports():
     manifests = addon("own-namespace/network-policies.yaml")
     kubeflow = {"matchLabels": {"kubernetes.io/metadata.name": "kubeflow"}}
     found = set()
@@ -261,10 +259,7 @@ def test_pods_of_a_run_reach_of_kubeflow_what_they_call_and_nothing_else():
         [label] = to["podSelector"]["matchLabels"].items()
         found |= {(label, port["port"]) for port in rule["ports"] if port["protocol"] == "TCP"}
     assert found == CALLED
-
-
-def test_policies_open_namespaces_for_named_ports_only_and_let_pods_ask_for_addresses():
-    """Each policy must also hold without own-namespace: if it allows pods, it allows DNS."""
+    # Each policy must also hold without own-namespace: if it allows pods, it allows DNS.
     for name, spec in [item for path in FILES for item in policies(documents(path)).items()]:
         for rule in spec.get("egress", ()):
             whole = [to for to in rule["to"] if "namespaceSelector" in to and "podSelector" not in to]
@@ -284,7 +279,7 @@ def training_runtime():
     return addon("distributed-training/training-runtime.yaml")[0]
 
 
-def test_workers_of_a_train_job_find_each_other(monkeypatch):
+def test_workers_of_a_train_job_find_each_other_and_start_the_program_of_a_tfjob(monkeypatch):
     """JobSet names a pod JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX.JOBSET (its API, `Network`)."""
     runtime = training_runtime()
     (train_job,) = addon("distributed-training/train-job.yaml")
@@ -312,9 +307,6 @@ def test_workers_of_a_train_job_find_each_other(monkeypatch):
             f"{name}-{job['name']}-0-{i}.{name}:{port}" for i in range(nodes)
         ]
     assert [(p.index, p.count, p.is_chief) for p in places] == [(i, nodes, i == 0) for i in range(nodes)]
-
-
-def test_both_ways_of_training_on_several_machines_start_the_same_program():
     (tfjob,) = addon("distributed-training-tfjob/tfjob.yaml")
     (_, old), (_, new) = pod_specs([tfjob, training_runtime()])
     for key in ("image", "command", "args", "resources", "securityContext", "volumeMounts"):

@@ -62,21 +62,12 @@ class Judge:
             subprocess.run(command, cwd=folder, check=True)
         self._folder = folder
         self._seconds = seconds
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "pipeline" / "api")]),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "DETFLOW_TEST_STORE": str(folder / "build" / "test-store"),
-        }
-        self._forks = subprocess.Popen(
-            [sys.executable, "-P", forks.__file__, *modules],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(folder), str(folder / "pipeline" / "api")])
+        environment["DETFLOW_TEST_STORE"] = str(folder / "build" / "test-store")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        command = [sys.executable, "-P", forks.__file__, *modules]
+        self._forks = subprocess.Popen(command, cwd=folder, env=environment, **pipes, text=True)
 
     def __call__(self, mutant: Mutant, rounds: Sequence[Sequence[str]]) -> Verdict:
         """Put a mutant in, run the rounds of test files in their order and take it out again."""
@@ -103,11 +94,8 @@ class Judge:
 
     def _run(self, tests: Sequence[str], seconds: float) -> tuple[str, bool]:
         arguments = ["-xq", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", IN_MAKE_TEST, *tests]
-        print(
-            json.dumps({"arguments": arguments, "seconds": max(seconds, 1.0)}),
-            file=self._forks.stdin,
-            flush=True,
-        )
+        asked = {"arguments": arguments, "seconds": max(seconds, 1.0)}
+        print(json.dumps(asked), file=self._forks.stdin, flush=True)
         answer = json.loads(self._forks.stdout.readline())
         if answer["code"] is None:
             return "", False

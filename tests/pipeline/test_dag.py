@@ -13,6 +13,7 @@ from detection_core.artifacts.run_info import STEP_STATES, StepInfo
 from detection_core.config.load import load_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from pipeline import step_configs as configs
 from pipeline.dag import before, build_dag, check_contracts
 from pipeline.kubeflow.step_state import word_of
 from pipeline.run_checks import CHECKS, check_step
@@ -26,13 +27,6 @@ from pipeline.run_parameters import (
     set_parameters,
 )
 from pipeline.settings.settings_file import load_settings
-from pipeline.step_configs import (
-    fine_tune_checkpoint,
-    schema_text,
-    shared_config_text,
-    step_overrides,
-    training_config,
-)
 from pipeline.steps import FromCheck, FromResult, FromStep, StepStatus
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
@@ -42,7 +36,7 @@ def _steps(settings):
     return {step.id: step for step in build_dag(settings).steps}
 
 
-def test_the_quantized_workflow_and_those_without_quantization_or_validation(digits_settings):
+def test_the_steps_of_the_workflows_what_a_step_needs_and_which_checks_exist(digits_settings):
     steps = _steps(load_settings(digits_settings))
     names = "config_gen example_gen baseline_resolver data_validator trainer evaluator quantization_rewriter"
     assert " ".join(steps) == f"{names} quantized_evaluator tflite_exporter pusher"
@@ -55,9 +49,6 @@ def test_the_quantized_workflow_and_those_without_quantization_or_validation(dig
     assert steps["trainer"].parameters["stop_reasons"] == FromResult("data_validator", "stop_reasons")
     without = _steps(load_settings(digits_settings, ["validation.enabled=false"]))
     assert "data_validator" not in without and "stop_reasons" not in without["trainer"].parameters
-
-
-def test_what_a_step_needs_and_which_checks_exist(digits_settings):
     dag = build_dag(load_settings(digits_settings))
     needed = [step.id for step in before(dag, "trainer").steps]
     assert needed == ["config_gen", "example_gen", "baseline_resolver", "data_validator"]
@@ -88,10 +79,10 @@ def test_what_a_step_reads_and_changes_is_the_config_that_was_checked(digits_set
         steps = _steps(settings)
         folder = str(tmp_path / f"config{number}")
         write_config(ConfigGenJob(text=steps["config_gen"].parameters["text"], pipeline_config=folder))
-        expected = {"trainer": training_config(settings, quantize=False)}
+        expected = {"trainer": configs.training_config(settings, quantize=False)}
         expected["trainer"].ClearField("graph_rewriter")
         if "quantization_rewriter" in steps:
-            expected["quantization_rewriter"] = training_config(settings, quantize=True)
+            expected["quantization_rewriter"] = configs.training_config(settings, quantize=True)
         for step, config in expected.items():
             assert steps[step].inputs["pipeline_config"] == FromStep("config_gen", "pipeline_config")
             assert load_config(f"{folder}/pipeline.config", steps[step].parameters["overrides"]) == config, (
@@ -174,7 +165,7 @@ def test_texts_become_typed_values_or_are_refused():
     assert not not_refused(lambda given: check_parameters(*given, "s.yaml"), values, ConfigError)
 
 
-def test_every_target_is_a_field_texts_go_to_run_checker_alone_and_a_package_declares_them():
+def test_every_target_is_a_field_that_a_package_declares_and_values_reach_every_step(digits_settings):
     for parameter in RUN_PARAMETERS:
         kinds = {job_fields(JOBS[step]).parameters[field].carried_as for step, field in parameter.targets}
         assert len(kinds) == 1
@@ -184,9 +175,6 @@ def test_every_target_is_a_field_texts_go_to_run_checker_alone_and_a_package_dec
     assert list(declared) == [p.name for p in RUN_PARAMETERS]
     assert declared["train_steps"].type == "NUMBER_INTEGER" and declared["span"].type == "STRING"
     assert not any(p.required for p in declared.values())
-
-
-def test_values_reach_every_step_that_takes_them(digits_settings):
     settings = load_settings(digits_settings)
     steps = [check_step(settings), *build_dag(settings).steps]
     changed = {s.id: s for s in set_parameters(steps, {"train_steps": 7, "learning_rate": 1, "span": "3"})}
@@ -197,20 +185,17 @@ def test_values_reach_every_step_that_takes_them(digits_settings):
     assert [s.parameters for s in same] == [dict(s.parameters) for s in steps]
 
 
-def test_each_training_step_has_its_own_config(digits_settings):
+def test_each_training_step_has_its_own_config_with_override_files_and_additions(digits_settings, tmp_path):
     settings = load_settings(digits_settings, ["train_config.batch_size=4", "train_config.num_steps=7"])
-    trained = training_config(settings, quantize=False)
-    quantized = training_config(settings, quantize=True)
+    trained = configs.training_config(settings, quantize=False)
+    quantized = configs.training_config(settings, quantize=True)
     assert trained.train_config.batch_size == quantized.train_config.batch_size == 4
     assert trained.train_config.num_steps == 7
     assert quantized.train_config.num_steps == settings.quantize.overrides["train_config.num_steps"]
-    assert quantized.HasField("graph_rewriter") and fine_tune_checkpoint(settings) == ""
+    assert quantized.HasField("graph_rewriter") and configs.fine_tune_checkpoint(settings) == ""
     field = "train_config.fine_tune_checkpoint"
     named = load_settings(digits_settings, [f"{field}=/there/x", f"{field}_version=V2"])
-    assert fine_tune_checkpoint(named) == "/there/x"
-
-
-def test_override_files_and_additions_reach_the_training(digits_settings, tmp_path):
+    assert configs.fine_tune_checkpoint(named) == "/there/x"
     files = [tmp_path / "a.config", tmp_path / "b.config"]
     files[0].write_text("train_config { batch_size: 2 num_steps: 3 }")
     files[1].write_text(
@@ -220,8 +205,8 @@ def test_override_files_and_additions_reach_the_training(digits_settings, tmp_pa
     overrides = [f"{added}=pascal_voc_detection_metrics", f"train.overrides.{added}=oid_V2_detection_metrics"]
     plain = load_settings(digits_settings)
     settings = load_settings(digits_settings, overrides, override_files=[str(f) for f in files])
-    before = training_config(plain, quantize=False)
-    trained = training_config(settings, quantize=False)
+    before = configs.training_config(plain, quantize=False)
+    trained = configs.training_config(settings, quantize=False)
     assert (trained.train_config.batch_size, trained.train_config.num_steps) == (4, 3)
     metrics = ("coco_detection_metrics", "pascal_voc_detection_metrics", "oid_V2_detection_metrics")
     assert list(trained.eval_config.metrics_set) == [*before.eval_config.metrics_set, *metrics]
@@ -230,13 +215,13 @@ def test_override_files_and_additions_reach_the_training(digits_settings, tmp_pa
 def test_the_shared_config_leaves_the_quantization_to_its_step_and_its_own_block(digits_settings):
     plain = load_settings(digits_settings)
     changed = load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"])
-    assert "\n" not in shared_config_text(plain).strip()
-    assert not parse_pipeline_config(shared_config_text(plain)).HasField("graph_rewriter")
-    assert shared_config_text(plain) == shared_config_text(changed)
-    assert step_overrides(plain, quantize=False) == step_overrides(changed, quantize=False)
-    assert step_overrides(plain, quantize=True) != step_overrides(changed, quantize=True)
+    assert "\n" not in configs.shared_config_text(plain).strip()
+    assert not parse_pipeline_config(configs.shared_config_text(plain)).HasField("graph_rewriter")
+    assert configs.shared_config_text(plain) == configs.shared_config_text(changed)
+    assert configs.step_overrides(plain, quantize=False) == configs.step_overrides(changed, quantize=False)
+    assert configs.step_overrides(plain, quantize=True) != configs.step_overrides(changed, quantize=True)
     own = "quantize.overrides={graph_rewriter: {quantization: {delay: 1}}}"
-    found = step_overrides(load_settings(digits_settings, [own]), quantize=True)
+    found = configs.step_overrides(load_settings(digits_settings, [own]), quantize=True)
     assert found == {"graph_rewriter": {"quantization": {"delay": 1}}}
 
 
@@ -246,31 +231,32 @@ ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 def test_starting_from_published_weights_is_trainer_s_alone_and_imagenet_names_the_backbone(digits_settings):
     published = 'train_config.fine_tune_checkpoint="PATH_TO_BE_CONFIGURED/mobilenet_v2.ckpt-1"'
     settings = load_settings(digits_settings, [f"train.start_from={ZOO_MODEL}", published])
-    train = training_config(settings, quantize=False).train_config
+    train = configs.training_config(settings, quantize=False).train_config
     assert (train.fine_tune_checkpoint, train.fine_tune_checkpoint_type) == (ZOO_MODEL, "full")
-    assert fine_tune_checkpoint(settings) == ZOO_MODEL
+    assert configs.fine_tune_checkpoint(settings) == ZOO_MODEL
     merged = apply_overrides(
-        parse_pipeline_config(shared_config_text(settings)), step_overrides(settings, quantize=False)
+        parse_pipeline_config(configs.shared_config_text(settings)),
+        configs.step_overrides(settings, quantize=False),
     )
     assert merged.train_config == train
-    assert not any("fine_tune" in path for path in step_overrides(settings, quantize=True))
+    assert not any("fine_tune" in path for path in configs.step_overrides(settings, quantize=True))
 
     def load(start, more):
         return load_settings(digits_settings, [f"train.start_from={start}", more])
 
     less = load(ZOO_MODEL, "train.overrides={train_config.fine_tune_checkpoint_type: detection}")
-    assert training_config(less, quantize=False).train_config.fine_tune_checkpoint_type == "detection"
+    assert configs.training_config(less, quantize=False).train_config.fine_tune_checkpoint_type == "detection"
     multiplier = "model.ssd.feature_extractor.depth_multiplier"
-    assert fine_tune_checkpoint(load("imagenet", f"{multiplier}=0.5")) == "imagenet:mobilenet_v2:0.5"
+    assert configs.fine_tune_checkpoint(load("imagenet", f"{multiplier}=0.5")) == "imagenet:mobilenet_v2:0.5"
     with pytest.raises(ConfigError, match=r"depth_multiplier of 0.35, 0.5.*found 0.6"):
-        fine_tune_checkpoint(load("imagenet", f"{multiplier}=0.6"))
+        configs.fine_tune_checkpoint(load("imagenet", f"{multiplier}=0.6"))
 
 
 def test_a_schema_travels_as_text_once_it_is_one(digits_settings, tmp_path):
-    assert schema_text(load_settings(digits_settings)) == ""
+    assert configs.schema_text(load_settings(digits_settings)) == ""
     schema = tmp_path / "examples_schema.pbtxt"
     settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
-    refused(ConfigError, "schema", schema_text, settings)
+    refused(ConfigError, "schema", configs.schema_text, settings)
     schema.write_text("feature { name: 'image/height' type: INT int_domain { min: 1 } }")
     assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
     for text, message in (("", "expected a type"), ("typ: INT", "typ")):

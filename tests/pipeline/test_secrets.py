@@ -19,6 +19,7 @@ from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
 from tests.support.cases import refused
+from tests.support.compiled import with_short_stack
 from tests.support.fixture_run import write_run
 from tests.support.refusals import not_refused
 
@@ -113,4 +114,4 @@ def test_packages_hold_none():
     for secret in (_KEY, _ADDRESS):
         settings = load_settings(str(SETTINGS), [f"push.destination=/models/{secret}"], check_files=False)
         message = r"(?s)\A(?!.*SENTINEL).*expected no secret in settings and pipeline.config"
-        refused(ConfigError, message, render_pipeline, settings)
+        refused(ConfigError, message, with_short_stack, render_pipeline, settings)

@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -33,16 +32,13 @@ def test_a_report_is_judged(*, packages, code, words):
     assert found == code and any(words in line for line in lines), lines
 
 
-def test_without_a_report_its_reason_is_told(monkeypatch):
+def test_without_a_report_its_reason_is_told_and_one_fault_counts_more_than_that(monkeypatch, capsys):
     class Done:
         stdout, stderr, returncode = "", "ERROR: no connection\n", 1
 
     monkeypatch.setattr(audit.subprocess, "run", lambda *a, **k: Done)
     code, lines = audit.judge("some.lock", audit.audit("some.lock"))
     assert code == audit.NOTHING_KNOWN and "ERROR: no connection" in lines[0]
-
-
-def test_one_fault_counts_more_than_what_is_not_known_and_every_lock_is_audited(monkeypatch, capsys):
     reports = {"a": {"dependencies": []}, "b": {"dependencies": [FAULTY]}, "c": {"dependencies": [SOUND]}}
     monkeypatch.setattr(audit, "audit", reports.__getitem__)
     assert audit.main(["a", "b", "c"]) == 1
@@ -68,7 +64,7 @@ def run(tmp_path, monkeypatch):
     return call
 
 
-def test_tests_are_counted_and_a_skip_and_a_failure_have_their_reason(run, tmp_path):
+def test_tests_and_scripts_are_counted_and_a_skip_and_a_failure_have_their_reason(run, tmp_path):
     xml = f"--junitxml={tmp_path / 'test-sample.xml'}"
     pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", xml)
     body = "import pytest\ndef test_one(): pass\ndef test_two(): "
@@ -78,9 +74,6 @@ def test_tests_are_counted_and_a_skip_and_a_failure_have_their_reason(run, tmp_p
     assert result.row[1:4] == ("1", "1", "0")
     assert result.reason == f"see {tmp_path / 'test-sample.log'}"
     assert [case.get("name") for case in cases if case.find("failure") is not None] == ["test_two"]
-
-
-def test_a_script_that_lacks_something_is_skipped_in_its_words_and_one_that_fails_has_failed(run):
     result, (case,) = run("test-beam", "print('beam | SKIPPED: no Go here')")
     assert (result.failed, result.reason) == (0, "no Go here")
     assert case.find("skipped").get("message") == "no Go here"
@@ -89,7 +82,7 @@ def test_a_script_that_lacks_something_is_skipped_in_its_words_and_one_that_fail
     assert case.find("failure") is not None
 
 
-def test_what_a_machine_lacks_is_named_and_an_unknown_target_refused(capsys):
+def test_what_a_machine_lacks_is_named_and_every_target_of_the_makefile_is_run_and_no_other(capsys):
     target = test_all.Target("test-x", programs=("no-program-has-this-name",))
     assert test_all.missing(target, 1 << 40) == "no no-program-has-this-name here"
     target = test_all.Target("test-zoo", gibibytes=10)
@@ -97,9 +90,6 @@ def test_what_a_machine_lacks_is_named_and_an_unknown_target_refused(capsys):
     assert test_all.missing(target, 10 << 30) == ""
     assert test_all.main(["test-nothing"]) == 2
     assert "found test-nothing" in capsys.readouterr().out
-
-
-def test_every_test_target_of_the_makefile_is_run():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^(test(?:-[a-z]+)?): ", makefile, flags=re.MULTILINE))
     of_others = {"test-all", "test-changed", "test-record"}
@@ -128,29 +118,19 @@ EXPECTED = """\
 """
 
 
-def test_every_kind_of_fault_is_put_where_it_runs(tmp_path: Path) -> None:
+def test_every_kind_of_fault_is_put_where_it_runs_and_drawn_again_by_its_seed(tmp_path):
     (tmp_path / "source.py").write_text(SOURCE)
     mutants = mutants_of(tmp_path, "source.py")
     assert [str(mutant).removeprefix("source.py:") for mutant in mutants] == EXPECTED.splitlines()
     changed = [mutant.apply(SOURCE.encode()).decode() for mutant in mutants]
     assert len({ast.dump(ast.parse(text)) for text in (SOURCE, *changed)}) == 1 + len(mutants)
-
-
-def test_the_same_seed_draws_the_same_mutants_of_every_kind() -> None:
     files = [file for file in candidates() if file.startswith("detection_core/ops/")]
     drawn = choose(files, 40, seed=3)
     assert drawn == choose(files, 40, seed=3) != choose(files, 40, seed=4)
     assert len({mutant.kind for mutant in drawn}) == 8
 
 
-def test_the_mirror_is_asked_first() -> None:
-    test_files = sorted((ROOT / "tests" / "detection_core" / "ops").glob("test_*.py"))
-    near, far = rounds_for("detection_core/ops/boxes.py", test_files)
-    assert near[0] == "tests/detection_core/ops/test_boxes.py" and not set(near) & set(far)
-    assert "tests/detection_core/ops/test_iou.py" in near + far
-
-
-def test_a_mutant_dies_by_the_test_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutant_dies_by_the_test_that_fails_and_the_mirror_is_asked_first(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     root = tmp_path / "checkout"
     (root / "tests").mkdir(parents=True)
@@ -166,3 +146,7 @@ def test_a_mutant_dies_by_the_test_that_fails(tmp_path: Path, monkeypatch: pytes
     assert (verdict.killed_by, verdict.complete) == ("", True)
     assert judge.failing(["tests/test_sharp.py"]) == []
     judge.close()
+    test_files = sorted((ROOT / "tests" / "detection_core" / "ops").glob("test_*.py"))
+    near, far = rounds_for("detection_core/ops/boxes.py", test_files)
+    assert near[0] == "tests/detection_core/ops/test_boxes.py" and not set(near) & set(far)
+    assert "tests/detection_core/ops/test_iou.py" in near + far

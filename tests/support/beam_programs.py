@@ -2,20 +2,14 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from component_specs import ExampleGenJob
 from components.example_gen import run as example_gen
-
-
-def free_port() -> int:
-    with socket.create_server(("localhost", 0)) as s:
-        return int(s.getsockname()[1])
+from tests.support.local_server import free_port, wait_for_port
 
 
 @contextlib.contextmanager
@@ -24,14 +18,12 @@ def listening(command: list[str], port: int, log: Path) -> Iterator[subprocess.P
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with log.open("w") as out:
         process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 300
+
+    def running() -> None:
+        assert process.poll() is None, log.read_text()
+
     try:
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("localhost", port), timeout=1).close()
-                break
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
+        wait_for_port(port, running, seconds=300)
         yield process
     finally:
         process.terminate()

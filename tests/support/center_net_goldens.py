@@ -5,12 +5,8 @@ samples of what the reference computed from deterministic weights; `families/cen
 functions.
 """
 
-import dataclasses
-import functools
-import json
 import pathlib
 import re
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,15 +16,14 @@ from detection_core.families.center_net.build import build_center_net
 from detection_core.families.center_net.checkpoint_names import object_paths
 from detection_core.families.center_net.model import CenterNetModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.structures import GroundTruth, Images
-from tests.support.batches import images_of
-from tests.support.efficientdet_goldens import deterministic_weight, padded_truth
+from detection_core.structures import GroundTruth
+from tests.support import golden_networks
+from tests.support.efficientdet_goldens import deterministic_weight
 
 DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "families" / "data" / "center_net"
 NAMES = tuple(sorted(path.stem for path in DATA.glob("*.npz")))
 SIDES = ("eye", "ear", "shoulder", "elbow", "wrist", "hip", "knee", "ankle")
 KEYPOINTS = ("nose", *(f"{side}_{part}" for part in SIDES for side in ("left", "right")))
-FIRST = [[0.1, 0.1, 0.5, 0.4], [0.3, 0.5, 0.9, 0.95], [0.6, 0.05, 0.75, 0.2]]
 
 
 def label_map(keypoints: tuple[str, ...] = KEYPOINTS, name: str = "/m/01g317", more: str = "") -> str:
@@ -37,12 +32,8 @@ def label_map(keypoints: tuple[str, ...] = KEYPOINTS, name: str = "/m/01g317", m
     return f"item {{ id: 1 name: '{name}' display_name: 'person' {points} }}\n{more}"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Golden:
+class Golden(golden_networks.Golden):
     """What is known of one configuration."""
-
-    facts: dict[str, Any]
-    arrays: dict[str, np.ndarray]
 
     def config(self, labels: str = "", side: int = 0) -> TrainEvalPipelineConfig:
         """The configuration; with the path of a label map, and a side of its images."""
@@ -55,15 +46,9 @@ class Golden:
         return config
 
     @property
-    def images(self) -> Images:
-        """The golden input, which the network sees as it is."""
-        return images_of(np.random.RandomState(0).standard_normal(self.facts["input_shape"]))
-
-    @property
     def truth(self) -> GroundTruth:
         """Three objects in the first image and one in the second, each with 17 keypoints."""
-        images = [(FIRST, [1, 17, 3]), ([[0.2, 0.2, 0.8, 0.7]], [45])]
-        truth = padded_truth(images[: self.facts["input_shape"][0]])
+        truth = super().truth
         boxes, k = truth.boxes.numpy()[:, :, np.newaxis], np.arange(17)
         shares = np.stack([(k + 0.5) / 17, (5 * k % 17 + 0.5) / 17], axis=-1)
         points = boxes[..., :2] + (boxes[..., 2:] - boxes[..., :2]) * shares
@@ -74,10 +59,8 @@ class Golden:
         )
 
 
-@functools.cache
 def load_golden(name: str) -> Golden:
-    arrays = dict(np.load(DATA / f"{name}.npz"))
-    return Golden(facts=json.loads(arrays.pop("facts").tobytes()), arrays=arrays)
+    return golden_networks.load_golden(name, Golden, DATA)
 
 
 class RawInputModel(CenterNetModel):

@@ -35,7 +35,7 @@ def tests_of(changed: Iterable[str], since: str = "HEAD") -> list[str]:
     A Python file of the packages concerns the test files that import it or ran its functions when this was
     recorded. Where the record does not know the test or the file, and for support of the tests, the import
     closure decides. Any other file concerns the tests beside it or above it, and those whose closure below
-    `tests` says its name.
+    `tests` says its name; a page concerns those of its folder, too.
     """
     names = [Path(name) for name in changed]
     test_files = sorted((ROOT / "tests").rglob("test_*.py"))
@@ -94,6 +94,8 @@ def _changed_lines(module: str, since: str) -> set[int]:
 
 def _concerns(changed: Path, test: Path, files: Iterable[Path]) -> bool:
     beside = changed.parts[0] == "tests" and test.is_relative_to(ROOT / changed.parent.parent)
+    # Tests of pages read a whole folder of them.
+    beside |= changed.suffix == ".md" and test.is_relative_to(ROOT / "tests" / changed.parts[0])
     ours = (file for file in files if file.is_relative_to(ROOT / "tests"))
     return beside or any(changed.name in _text(file) for file in ours)
 

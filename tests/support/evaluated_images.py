@@ -15,26 +15,17 @@ from tests.support.coco_dictionaries import coco_dictionaries
 
 
 def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, source_id="x") -> Instances:
-    count = len(classes)
-    return Instances(
-        source_id=source_id,
-        height=height,
-        width=width,
-        boxes=np.asarray(boxes, np.float32).reshape(-1, 4),
-        classes=np.asarray(classes, np.int32),
-        is_crowd=np.zeros(count, bool) if crowd is None else np.asarray(crowd, bool),
-        area=np.zeros(count, np.float32) if area is None else np.asarray(area, np.float32),
-    )
+    boxes, nothing = np.asarray(boxes, np.float32).reshape(-1, 4), np.zeros(len(classes))
+    flags = {"is_crowd": np.asarray(nothing if crowd is None else crowd, bool)}
+    flags |= {"area": np.asarray(nothing if area is None else area, np.float32)}
+    size = {"source_id": source_id, "height": height, "width": width}
+    return Instances(boxes=boxes, classes=np.asarray(classes, np.int32), **size, **flags)
 
 
 def make_detections(boxes, scores, classes, source_id="x") -> Instances:
-    order = np.argsort(-np.asarray(scores, np.float32), kind="stable")
-    return Instances(
-        source_id=source_id,
-        boxes=np.asarray(boxes, np.float32).reshape(-1, 4)[order],
-        scores=np.asarray(scores, np.float32)[order],
-        classes=np.asarray(classes, np.int32)[order],
-    )
+    scores, classes = np.asarray(scores, np.float32), np.asarray(classes, np.int32)
+    boxes, order = np.asarray(boxes, np.float32).reshape(-1, 4), np.argsort(-scores, kind="stable")
+    return Instances(source_id=source_id, boxes=boxes[order], scores=scores[order], classes=classes[order])
 
 
 def random_boxes(rng, count):
@@ -52,15 +43,10 @@ def random_images(seed, count=40, classes=5, max_objects=8, clutter=12):
         boxes = random_boxes(rng, objects)
         labels = rng.integers(0, classes - 1, objects)
         height, width = int(rng.integers(60, 500)), int(rng.integers(60, 700))
-        truth = make_truth(
-            boxes,
-            labels,
-            height=height,
-            width=width,
-            crowd=rng.random(objects) < 0.15,
-            area=np.where(rng.random(objects) < 0.5, rng.uniform(10, 12000, objects), 0),
-            source_id=f"image {i}",
-        )
+        crowd = rng.random(objects) < 0.15
+        area = np.where(rng.random(objects) < 0.5, rng.uniform(10, 12000, objects), 0)
+        fields = {"height": height, "width": width, "source_id": f"image {i}"}
+        truth = make_truth(boxes, labels, crowd=crowd, area=area, **fields)
         near = np.clip(np.repeat(boxes, 2, 0) + rng.normal(0, 0.02, (2 * objects, 4)), 0, 1)
         near[:, 2:] = np.maximum(near[:, :2] + 0.001, near[:, 2:])
         extra = 0 if i % 7 == 5 else int(rng.integers(0, clutter))
@@ -84,11 +70,8 @@ def shaped_images(seed, keypoints=17):
         masks = ellipse + rng.normal(0, noise, (count, 8, 8))
         low, high = objects.boxes[:, None, :2], objects.boxes[:, None, 2:]
         points = low + (high - low) * (places + rng.normal(0, noise / 4, (count, keypoints, 2)))
-        return dataclasses.replace(
-            objects,
-            masks=paste_masks(masks, objects.boxes, truth.height, truth.width),
-            keypoints=points.astype(np.float32),
-        )
+        masks = paste_masks(masks, objects.boxes, truth.height, truth.width)
+        return dataclasses.replace(objects, masks=masks, keypoints=points.astype(np.float32))
 
     images = []
     for image in random_images(seed):
@@ -210,13 +193,9 @@ def _grid_boxes(rng, count):
 def tide_images(name, seed):
     """Images by the name of their drawing; groups are crowds."""
     images = {"flagged": flagged_images, "random": random_images, "grid": grid_images}[name](seed)
-    return [
-        dataclasses.replace(
-            image,
-            truth=dataclasses.replace(image.truth, is_crowd=image.truth.is_crowd | image.truth.group_of),
-        )
-        for image in images
-    ]
+    crowds = [image.truth.is_crowd | image.truth.group_of for image in images]
+    truths = [dataclasses.replace(i.truth, is_crowd=c) for i, c in zip(images, crowds, strict=True)]
+    return [dataclasses.replace(image, truth=t) for image, t in zip(images, truths, strict=True)]
 
 
 def _blocks(rng, count, size):

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, EvalReport, finite
-from detection_core.artifacts.run_info import RunInfo, StepInfo
+from detection_core.artifacts.run_info import RunInfo
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.drawing import text_font
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
@@ -21,6 +21,7 @@ from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 from tests.support.evaluated_images import make_detections, make_truth
+from tests.support.run_records import record, step
 
 NAMES = dict(enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]))
 
@@ -69,16 +70,10 @@ def write_evaluation(step, scenes, noise, thresholds, baseline):
     split = EvaluatedSplit(images=images, class_names=NAMES, pixels=lambda: scenes)
     metrics = split.coco.metrics(per_category=True)
     verdicts = judge(parse_thresholds(thresholds, metrics), metrics, baseline)
-    report = EvalReport(
-        split="test",
-        images=len(images),
-        metrics=finite(metrics),
-        baseline=baseline,
-        thresholds=verdicts,
-        blessed=all(v.passed for v in verdicts),
-        reasons=reasons_of(verdicts),
-        seconds_per_image=0.031,
-    )
+    judged = {"thresholds": verdicts, "blessed": all(v.passed for v in verdicts)}
+    judged |= {"reasons": reasons_of(verdicts), "baseline": baseline}
+    measured = {"split": "test", "images": len(images), "metrics": finite(metrics)}
+    report = EvalReport(**measured, **judged, seconds_per_image=0.031)
     plan = plan_pictures(split, 12, split.best_score)
     folder.mkdir(parents=True)
     write_pictures(plan, split, str(folder / "pictures"))
@@ -93,12 +88,12 @@ def write_training(folder, steps, rate, start, **more):
     folder.mkdir(parents=True)
     rng = np.random.default_rng(steps)
     lines = []
-    for step in range(10, steps + 1, 10):
-        part = 0.12 + start * math.exp(-5 * step / steps) * rng.uniform(0.9, 1.1)
+    for number in range(10, steps + 1, 10):
+        part = 0.12 + start * math.exp(-5 * number / steps) * rng.uniform(0.9, 1.1)
         losses = {"classification": 0.6 * part, "localization": 0.35 * part, "regularization": 0.05}
         losses["total"] = sum(losses.values())
-        now = rate * min(1, step / 100) * 0.5 * (1 + math.cos(math.pi * step / steps))
-        line = {"step": step, "steps": steps, "loss": losses["total"], "learning_rate": now}
+        now = rate * min(1, number / 100) * 0.5 * (1 + math.cos(math.pi * number / steps))
+        line = {"step": number, "steps": steps, "loss": losses["total"], "learning_rate": now}
         line["losses"] = {f"Loss/{name}_loss": value for name, value in losses.items()}
         lines.append({**line, "steps_per_second": 8.1, "time": 1.0})
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -183,27 +178,14 @@ def write_run(root: Path, images: int = 40) -> RunInfo:
         ("pusher", 0.9, ["pushed_model"]),
     ]
     began = "2026-11-20T22:00:00+00:00"
-    steps = tuple(
-        StepInfo(
-            id=id_,
-            component=id_.removeprefix("quantized_"),
-            state="executed" if seconds else "cached",
-            started=began,
-            seconds=seconds,
-            outputs={name: str(art / id_ / name) for name in names},
-        )
-        for id_, seconds, names in table
-    )
-    return RunInfo(
-        run_id="20261120-220000-1a2b",
-        pipeline_name="digits",
-        started=began,
-        finished="2026-11-20T22:08:41+00:00",
-        status="succeeded",
-        settings_text="name: digits\nworkspace: build\ndata:\n  path: scenes\n",
-        workspace=str(root),
-        steps=steps,
-    )
+    steps = []
+    for id_, seconds, names in table:
+        made = {"outputs": {name: str(art / id_ / name) for name in names}, "started": began}
+        state = "executed" if seconds else "cached"
+        steps.append(step(id_.removeprefix("quantized_"), state, id=id_, seconds=seconds, **made))
+    fields = {"run_id": "20261120-220000-1a2b", "pipeline_name": "digits", "workspace": str(root)}
+    fields |= {"settings_text": "name: digits\nworkspace: build\ndata:\n  path: scenes\n"}
+    return record(*steps, started=began, finished="2026-11-20T22:08:41+00:00", **fields)
 
 
 if __name__ == "__main__":

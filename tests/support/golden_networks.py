@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import json
 import pathlib
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -59,10 +59,13 @@ class Golden:
         return padded_truth(images[: self.facts["input_shape"][0]])
 
 
+AnyGolden = TypeVar("AnyGolden", bound=Golden)
+
+
 @functools.cache
-def load_golden(name: str) -> Golden:
-    arrays = dict(np.load(DATA / f"{name}.npz"))
-    return Golden(facts=json.loads(arrays.pop("facts").tobytes()), arrays=arrays)
+def load_golden(name: str, kind: type[AnyGolden] = Golden, folder: pathlib.Path = DATA) -> AnyGolden:
+    arrays = dict(np.load(folder / f"{name}.npz"))
+    return kind(facts=json.loads(arrays.pop("facts").tobytes()), arrays=arrays)
 
 
 def fill(model: SsdModel) -> None:

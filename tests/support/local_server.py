@@ -14,6 +14,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return int(s.getsockname()[1])
+
+
+def wait_for_port(port: int, check: Callable[[], None] = lambda: None, seconds: float = 60) -> None:
+    """Wait until a program listens on a port of this machine; `check` may raise meanwhile."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_connection(("localhost", port), timeout=1).close()
+        except OSError:
+            check()
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
 class Request:
     """What was asked: method, path, query, headers by small names, body."""
 

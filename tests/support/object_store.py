@@ -14,7 +14,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +24,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from detection_core.storage.files import store_of
+from tests.support.local_server import free_port, wait_for_port
 
 BUCKET = "bucket"
 _ACCOUNT = "devstoreaccount1"
@@ -120,16 +120,14 @@ def azure_server() -> Iterator[str]:
     program = os.environ.get("AZURITE_BLOB") or shutil.which("azurite-blob")
     if not program:
         pytest.skip("needs azurite-blob: make test-azure")
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-        s.close()
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
         options = ["--blobPort", str(port), "--location", folder, "--silent", "--skipApiVersionCheck"]
         # It sends statistics to its makers otherwise.
         options.append("--disableTelemetry")
         server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
         try:
-            _wait_for(port)
+            wait_for_port(port)
             endpoint = f"http://127.0.0.1:{port}/{_ACCOUNT}"
             values = {"DefaultEndpointsProtocol": "http", "AccountName": _ACCOUNT, "AccountKey": _KEY}
             text = ";".join(f"{name}={value}" for name, value in {**values, "BlobEndpoint": endpoint}.items())
@@ -139,18 +137,6 @@ def azure_server() -> Iterator[str]:
         finally:
             server.terminate()
             server.wait(10)
-
-
-def _wait_for(port: int) -> None:
-    until = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
 
 
 SERVERS = {"s3": s3_server, "gcs": gcs_server, "azure": azure_server}

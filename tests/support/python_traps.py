@@ -2,17 +2,8 @@
 
 from pathlib import Path
 
-NAMES = (
-    "pipeline",
-    "components",
-    "component_specs",
-    "detection_core",
-    "detflow",
-    "tensorflow",
-    "yaml",
-    "json",
-    "apache_beam",
-)
+_OURS = ("pipeline", "components", "component_specs", "detection_core", "detflow")
+NAMES = (*_OURS, "tensorflow", "yaml", "json", "apache_beam")
 _CODE = """
 import pathlib
 with open(pathlib.Path(__file__).with_name("executed.txt"), "a") as file:

@@ -49,17 +49,10 @@ def numbered_example(number: int, *, height: int = 6, width: int = 9, objects: i
     rng = np.random.default_rng(number)
     low = rng.uniform(0.0, 0.5, (objects, 2))
     high = low + rng.uniform(0.1, 0.4, (objects, 2))
-    return example(
-        {
-            "image/encoded": [image_bytes(height, width, number)],
-            "image/source_id": [str(number).encode()],
-            "image/object/bbox/ymin": [float(v) for v in low[:, 0]],
-            "image/object/bbox/xmin": [float(v) for v in low[:, 1]],
-            "image/object/bbox/ymax": [float(v) for v in high[:, 0]],
-            "image/object/bbox/xmax": [float(v) for v in high[:, 1]],
-            "image/object/class/label": [int(v) for v in rng.integers(1, 4, objects)],
-        }
-    )
+    sides = zip(("ymin", "xmin", "ymax", "xmax"), np.concatenate([low, high], axis=1).T.tolist(), strict=True)
+    columns = object_columns(dict(sides), label=rng.integers(1, 4, objects).tolist(), text=())
+    image = {"image/encoded": [image_bytes(height, width, number)]}
+    return example({**image, "image/source_id": [str(number).encode()], **columns})
 
 
 def write_records(path: Path, records: Sequence[bytes]) -> str:

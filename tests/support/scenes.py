@@ -59,20 +59,11 @@ def write_voc(folder: Path, scenes, *, difficult: int = -1) -> Path:
 def write_coco(path: Path, scenes, *, background: bool = False) -> Path:
     """Write COCO JSON."""
     classes = [{"id": number, "name": name} for number, name in enumerate(CLASSES, start=1)]
-    tree = {
-        "images": [{"id": i, "file_name": s[0], "width": SIDE, "height": SIDE} for i, s in enumerate(scenes)],
-        "annotations": [
-            {
-                "id": i,
-                "image_id": i,
-                "category_id": CLASSES.index(label) + 1,
-                "bbox": [box[0], box[1], box[2] - box[0], box[3] - box[1]],
-                "area": 1600,
-                "iscrowd": 0,
-            }
-            for i, (_, label, box) in enumerate(scenes)
-        ],
-        "categories": [*([{"id": 0, "name": "background"}] if background else []), *classes],
-    }
-    path.write_text(json.dumps(tree))
+    classes = [{"id": 0, "name": "background"}, *classes] if background else classes
+    images, annotations = [], []
+    for number, (name, label, (left, top, right, bottom)) in enumerate(scenes):
+        images.append({"id": number, "file_name": name, "width": SIDE, "height": SIDE})
+        entry = {"id": number, "image_id": number, "category_id": CLASSES.index(label) + 1, "iscrowd": 0}
+        annotations.append({**entry, "bbox": [left, top, right - left, bottom - top], "area": 1600})
+    path.write_text(json.dumps({"images": images, "annotations": annotations, "categories": classes}))
     return path

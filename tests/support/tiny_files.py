@@ -22,16 +22,9 @@ from tests.support.tiny_detector import SCALES, TinyDetector, grid_anchors
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.float32)
 INPUTS = [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
-OPTIONS = PostProcessOptions(
-    max_detections=10,
-    nms_score_threshold=1e-8,
-    nms_iou_threshold=0.6,
-    num_classes=3,
-    y_scale=SCALES[0],
-    x_scale=SCALES[1],
-    h_scale=SCALES[2],
-    w_scale=SCALES[3],
-)
+_SCALES = dict(zip(("y_scale", "x_scale", "h_scale", "w_scale"), SCALES, strict=True))
+_LIMITS = {"max_detections": 10, "nms_score_threshold": 1e-8, "nms_iou_threshold": 0.6}
+OPTIONS = PostProcessOptions(num_classes=3, **_LIMITS, **_SCALES)
 FORMATS_OF_ITS_WEIGHTS = tuple(name for name in FORMATS if not name.endswith("_aware"))
 DECODING = BoxDecoding(
     anchors=centred(tf.constant(grid_anchors())).numpy(), scales=SCALES, num_classes=3, sigmoid=True

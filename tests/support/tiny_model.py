@@ -67,15 +67,8 @@ def make_dataset(start_step: int, batch_size: int = 4, poison_at: int = -1) -> t
         sizes = tf.fill([batch_size, 2], 8)
         images = Images(pixels, sizes, sizes, tf.fill([batch_size], "id"))
         ones = tf.ones([batch_size, 1])
-        truth = new_truth(
-            boxes=tf.concat([corner, corner + 0.4], axis=-1),
-            classes=classes,
-            weights=ones,
-            is_crowd=tf.zeros([batch_size, 1], tf.bool),
-            area=ones,
-            valid=tf.ones([batch_size, 1], tf.bool),
-            masks=tf.zeros([batch_size, 1, 0, 0], tf.uint8),
-        )
-        return Batch(images, truth)
+        boxes, known = tf.concat([corner, corner + 0.4], axis=-1), tf.ones([batch_size, 1], tf.bool)
+        more = {"is_crowd": ~known, "masks": tf.zeros([batch_size, 1, 0, 0], tf.uint8), "valid": known}
+        return Batch(images, new_truth(boxes=boxes, classes=classes, weights=ones, area=ones, **more))
 
     return tf.data.Dataset.counter(start_step, 1).map(batch)

@@ -46,13 +46,9 @@ def zoo_config(name: str) -> TrainEvalPipelineConfig:
 
 def zoo_facts(name: str) -> ZooFacts:
     record = _RECORDS[name]
-    return ZooFacts(
-        input_size=tuple(record["input"]),
-        parameters=record["parameters"],
-        trained=record["trained"],
-        anchors=record["anchors"],
-        levels=tuple(tuple(level) for level in record["levels"]),
-    )
+    counts = {name: record[name] for name in ("parameters", "trained", "anchors")}
+    levels = tuple(tuple(level) for level in record["levels"])
+    return ZooFacts(input_size=tuple(record["input"]), levels=levels, **counts)
 
 
 def golden_name(name: str) -> str | None:
@@ -109,12 +105,6 @@ def edge_config(
     extractor: str, *, side: int = 320, classes: int = 90, multiplier: float = 1.0
 ) -> PipelineConfig:
     """Return the config of an extractor; 320 pixels, 90 classes and a multiplier of 1 are as published."""
-    text = find_kind("ssdlite").fill(
-        classes,
-        extractor=extractor,
-        overrides=str("mobiledet" not in extractor).lower(),
-        height=side,
-        width=side,
-        depth_multiplier=str(multiplier),
-    )
+    given = {"overrides": str("mobiledet" not in extractor).lower(), "depth_multiplier": str(multiplier)}
+    text = find_kind("ssdlite").fill(classes, extractor=extractor, height=side, width=side, **given)
     return parse_pipeline_config(text)

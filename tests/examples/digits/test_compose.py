@@ -1,8 +1,5 @@
-import importlib.util
 import io
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,24 +9,14 @@ from PIL import Image
 from detection_core.datasets.classes import make_layout
 from detection_core.datasets.encoding import make_example
 from tests.support.input_data import read
+from tests.support.scripts import load_script
 
-SCRIPT = Path(__file__).parents[3] / "examples" / "digits" / "compose.py"
-
-
-@pytest.fixture(scope="module")
-def compose():
-    spec = importlib.util.spec_from_file_location("compose_digits", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
+compose = load_script("examples/digits/compose.py")
 COUNTS = {"train": 60, "eval": 20, "test": 20}
 
 
 @pytest.fixture(scope="module")
-def scenes(compose, tmp_path_factory):
+def scenes(tmp_path_factory):
     out = tmp_path_factory.mktemp("digits") / "out"
     assert compose.compose(out, compose.SceneOptions(**COUNTS))
     return out
@@ -56,15 +43,12 @@ def test_the_scenes_are_a_sound_coco_data_set(scenes):
     assert np.mean(np.array(fractions) > 0.14) > 0.95
 
 
-def test_boxes_are_tight_on_the_ink(compose):
+def test_boxes_are_tight_on_the_ink_masks_are_what_is_visible_of_it_and_keypoints_its_extremes():
     scan = np.zeros((8, 8))
     scan[1:7, 3:5] = 16
     opacity = compose.opacity_of(np.random.default_rng(0), scan, 64)
     edges = (opacity[0], opacity[-1], opacity[:, 0], opacity[:, -1])
     assert all(edge.max() > compose.INK for edge in edges)
-
-
-def test_masks_are_the_ink_that_no_later_digit_covers_and_keypoints_its_extremes(compose):
     bar, dot = np.ones((40, 8), bool), np.ones((6, 6), bool)
     digits = [compose.Digit(1, (10, 20, 8, 40), bar), compose.Digit(0, (9, 18, 6, 6), dot)]
     masks = compose.visible_inks(digits, 80, 60)
@@ -77,7 +61,7 @@ def test_masks_are_the_ink_that_no_later_digit_covers_and_keypoints_its_extremes
     assert compose.keypoints_of(under[0], compose.visible_inks(under, 80, 60)[0])[2] == 1
 
 
-def test_scenes_with_shapes_are_the_same_pictures_of_one_class(compose, scenes, tmp_path):
+def test_scenes_with_shapes_are_the_same_pictures_of_one_class(scenes, tmp_path):
     out = tmp_path / "shapes"
     compose.compose(out, compose.SceneOptions(train=1, eval=1, test=20, shapes=True))
     assert _content(out)["images/test/000003.jpg"] == _content(scenes)["images/test/000003.jpg"]
@@ -97,7 +81,7 @@ def test_scenes_with_shapes_are_the_same_pictures_of_one_class(compose, scenes, 
         assert list(names) == [b"top", b"right", b"bottom", b"left"] * count
 
 
-def test_no_scan_is_in_two_splits(compose):
+def test_no_scan_is_in_two_splits():
     splits = compose.split_scans(7)
     assert sum(len(labels) for _, labels in splits.values()) == 1797
     seen = [{scan.tobytes() for scan in scans} for scans, _ in splits.values()]
@@ -106,14 +90,14 @@ def test_no_scan_is_in_two_splits(compose):
     assert len(splits["train"][1]) > 1200 and set(splits["test"][1]) == set(range(10))
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(compose, scenes, tmp_path):
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(scenes, tmp_path):
     compose.compose(tmp_path / "again", compose.SceneOptions(**COUNTS))
     assert _content(tmp_path / "again") == _content(scenes)
     compose.compose(tmp_path / "other", compose.SceneOptions(train=1, eval=1, test=20, seed=8))
     assert _content(tmp_path / "other")["test.json"] != _content(scenes)["test.json"]
 
 
-def test_a_finished_folder_is_left_alone_and_an_unfinished_one_made_anew(compose, tmp_path):
+def test_a_finished_folder_is_left_alone_and_an_unfinished_one_made_anew(tmp_path):
     out, options = tmp_path / "out", compose.SceneOptions(train=3, eval=2, test=2)
     partial = tmp_path / ".out.partial"
     partial.mkdir()
@@ -126,7 +110,7 @@ def test_a_finished_folder_is_left_alone_and_an_unfinished_one_made_anew(compose
     assert compose.compose(out, options) and _content(out) == before
 
 
-def test_the_command_says_what_it_did(compose, tmp_path, capsys):
+def test_the_command_says_what_it_did(tmp_path, capsys):
     for said in ("composed in", "already there"):
         compose.main([str(tmp_path / "out"), "--train", "2", "--eval", "1", "--test", "1"])
         assert said in capsys.readouterr().out

@@ -7,6 +7,7 @@ import yaml
 from detection_core.config.load import load_pipeline_config
 from detection_core.detectors.family import family_name
 from tests.support.command_line import CommandLine
+from tests.support.compiled import with_short_stack
 
 FOLDER = Path(__file__).parents[3] / "examples" / "digits"
 SETTINGS = {
@@ -25,7 +26,8 @@ def test_each_compiles_for_a_cluster_with_the_steps_that_its_family_has(tmp_path
         settings, package = FOLDER / name, tmp_path / name
         text = yaml.safe_load(settings.read_text(encoding="utf-8"))
         assert family_name(load_pipeline_config(str(FOLDER / text["model"]["config"])).model) == family
-        CommandLine(capsys)("compile", settings, "-o", package, "--set", "workspace=gs://bucket/w")
+        words = ("compile", settings, "-o", package, "--set", "workspace=gs://bucket/w")
+        with_short_stack(CommandLine(capsys), *words)
         (pipeline, *_) = yaml.safe_load_all(package.read_text(encoding="utf-8"))
         steps = set(pipeline["root"]["dag"]["tasks"])
         assert {"example-gen", "trainer", "evaluator", "pusher"} <= steps, name

@@ -25,31 +25,24 @@ SPACE = {"max": str, "min": str, "list": [str], "step": str}
 # The JSON names of the Go types in kubeflow/katib, experiments/v1beta1/experiment_types.go and
 # common/v1beta1/common_types.go below pkg/apis/controller. The definition keeps unknown fields, so that a
 # misspelt one would be taken and change nothing.
+_NAMED = [{"name": str, "value": str}]
 FIELDS = {
     "parameters": [{"name": str, "parameterType": str, "feasibleSpace": SPACE}],
-    "objective": {
-        "type": str,
-        "goal": float,
-        "objectiveMetricName": str,
-        "additionalMetricNames": [str],
-        "metricStrategies": [{"name": str, "value": str}],
-    },
-    "algorithm": {"algorithmName": str, "algorithmSettings": [{"name": str, "value": str}]},
+    "objective": {"type": str, "goal": float, "objectiveMetricName": str, "additionalMetricNames": [str]},
+    "algorithm": {"algorithmName": str, "algorithmSettings": _NAMED},
     "trialTemplate": {
         "retain": bool,
         "trialSpec": Any,
-        "trialParameters": [{"name": str, "description": str, "reference": str}],
         "primaryPodLabels": dict,
         "primaryContainerName": str,
-        "successCondition": str,
-        "failureCondition": str,
     },
-    "parallelTrialCount": int,
-    "maxTrialCount": int,
-    "maxFailedTrialCount": int,
     "metricsCollectorSpec": {"source": Any, "collector": {"kind": str}},
     "resumePolicy": str,
 }
+FIELDS["objective"]["metricStrategies"] = _NAMED
+FIELDS["trialTemplate"]["trialParameters"] = [{"name": str, "description": str, "reference": str}]
+FIELDS["trialTemplate"] |= {"successCondition": str, "failureCondition": str}
+FIELDS |= dict.fromkeys(("parallelTrialCount", "maxTrialCount", "maxFailedTrialCount"), int)
 VALUES = {
     "parameterType": ("double", "int", "discrete", "categorical"),
     "value": ("min", "max", "latest"),
@@ -86,14 +79,11 @@ def as_katib_runs_it(**values):
     return shlex.split(re.sub(r"\$\{trialParameters\.(\w+)\}", lambda m: values[m[1]], " ".join(words)))
 
 
-def test_every_field_is_one_of_katibs():
+def test_every_field_is_one_of_katibs_and_what_is_searched_arrives_in_the_command():
     assert (EXPERIMENT["apiVersion"], EXPERIMENT["kind"]) == ("kubeflow.org/v1beta1", "Experiment")
     check(SPEC, FIELDS, "spec")
     with pytest.raises(AssertionError, match="paralelTrialCount is no field"):
         check({**SPEC, "paralelTrialCount": 2}, FIELDS, "spec")
-
-
-def test_what_is_searched_arrives_in_the_command_and_the_objective_is_what_a_training_prints():
     given = {parameter["name"] for parameter in SPEC["parameters"]}
     handed = {p["name"]: p["reference"] for p in SPEC["trialTemplate"]["trialParameters"]}
     assert set(handed.values()) == given

@@ -3,26 +3,19 @@
 import dataclasses
 from unittest import mock
 
-import numpy as np
 import pytest
 
 from detection_core.artifacts.benchmark import BENCHMARK
 from detection_core.artifacts.evaluation import MAP, MAP_50
 from detection_core.artifacts.parity import LayerNoise, NetworkParity
-from detection_core.artifacts.quantization import (
-    SENSITIVITY,
-    Accuracy,
-    FloatGroup,
-    LayerError,
-    QuantizationSettings,
-    Sensitivity,
-)
-from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
+from detection_core.artifacts.quantization import SENSITIVITY, Accuracy, FloatGroup
+from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.exporters.tflite_description import add_description
 from detection_core.report.page import DASH
 from detection_core.tasks import compare_file, input_benchmark, quantization_sensitivity
-from tests.support.bare_tflite import heads
+from tests.support.artifact_samples import sensitivity
+from tests.support.bare_tflite import DECODING, heads
 from tests.support.blobs import BlobDetector, save
 from tests.support.edge_files import convolutions
 from tests.support.plain_backbone import PLAIN
@@ -145,10 +138,6 @@ def test_what_is_apart_is_named_and_is_a_problem_and_a_missing_file_is_one_line(
     assert found["layer"] == "tower" and found["problems"][0].startswith("raw heads box_codes 3.0 dB")
 
 
-LAYER = LayerError(
-    layer="stem", kind="Conv2D", group="backbone, stride 2", own_db=31.5, total_db=30.25, mean_error=0.01,
-    largest_error=0.5, range=(-1.0, 6.0),
-)  # fmt: skip
 ACCURACY = Accuracy(
     split="eval",
     images=3,
@@ -156,12 +145,7 @@ ACCURACY = Accuracy(
     quantized_metrics={MAP: 0.25, MAP_50: 0.5},
     groups=[FloatGroup(group="box head", layers=4, metrics={MAP: 0.375, MAP_50: 0.625}, gained=0.125)],
 )
-LOST = Sensitivity(
-    settings=QuantizationSettings(delay=0, weight_bits=8, activation_bits=8, symmetric=False),
-    examples=8,
-    layers=[LAYER],
-    accuracy=ACCURACY,
-)
+LOST = dataclasses.replace(sensitivity(), accuracy=ACCURACY)
 
 
 def test_table_file_and_json(tmp_path, cli, monkeypatch):
@@ -185,9 +169,6 @@ def test_table_file_and_json(tmp_path, cli, monkeypatch):
 
 
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})
-
-ANCHORS = np.zeros([7, 4], np.float32)
-DECODING = BoxDecoding(anchors=ANCHORS, scales=(10, 10, 5, 5), num_classes=3, sigmoid=True)
 
 
 def described(**more):

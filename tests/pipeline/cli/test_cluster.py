@@ -17,6 +17,7 @@ from tests.pipeline.golden import SETTINGS
 from tests.pipeline.kubeflow.argo_model import Step
 from tests.pipeline.kubeflow.conftest import write_package
 from tests.support.command_line import CommandLine
+from tests.support.compiled import with_short_stack
 from tests.support.python_traps import set_traps
 
 WAITING = ("--wait", "--poll", "0")
@@ -99,7 +100,8 @@ def test_a_settings_file_is_compiled_and_submitted(server, digits_settings, cli,
             f"kubeflow:\n  host: {server.url}\n  experiment: trials\n  service_account: robot\n"
             "  connection: {token_env: MY_TOKEN, timeout: 5}\n"
         )
-    cli("submit", digits_settings, "--set", "train_config.num_steps=3", "--param", "train_steps=7")
+    changes = ("--set", "train_config.num_steps=3", "--param", "train_steps=7")
+    with_short_stack(cli, "submit", digits_settings, *changes)
     [run] = server.state.runs.values()
     assert run["runtime_config"]["parameters"] == {"train_steps": 7} and run["service_account"] == "robot"
     assert [e["display_name"] for e in server.state.experiments.values()] == ["trials"]
@@ -251,7 +253,7 @@ def test_a_settings_file_holds_the_schedule_and_flags_win(server, digits_setting
             "  parameters: {train_steps: 9, data_path: '/d/[[ScheduledTime]]'}\n"
         )
     more = ["--param", "train_steps=10", "--interval", "6h"]
-    out = cli("schedule", "create", digits_settings, *more, *words)
+    out = with_short_stack(cli, "schedule", "create", digits_settings, *more, *words)
     assert out.startswith("schedule digits created; it is paused\n")
     [kept] = server.state.recurring.values()
     assert kept["trigger"] == {"periodic_schedule": {"interval_second": 21600}}

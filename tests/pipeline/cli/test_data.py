@@ -73,7 +73,14 @@ def test_a_folder_becomes_a_page_without_a_word_about_its_format_and_so_do_examp
     assert set(card["splits"]) == {"train", "eval"}
 
 
-def test_format_and_splits_may_be_named(tmp_path, cli):
+def test_a_report_that_failed_leaves_its_folder_as_it_was_and_format_and_splits_may_be_named(tmp_path, cli):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.txt").write_text("x")
+    for folder in ("new", "there"):
+        assert "Looked for" in cli.refused("data", "report", tmp_path / "empty", "-o", tmp_path / folder)
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert left == ["empty", "there", "there/mine.txt"]
     coco = Coco(tmp_path / "data", images=8)
     coco.annotations[0]["bbox"] = [30, 3, 500, 20]
     coco.write("mine.json")
@@ -82,16 +89,6 @@ def test_format_and_splits_may_be_named(tmp_path, cli):
     card = cli.json(*words, "--splits", splits)["card"]
     assert card["quarantine"]["reasons"] == {"box_outside": 1} and list(card["splits"]) == ["train"]
     assert "annotation 0" in (tmp_path / "out" / "index.html").read_text()
-
-
-def test_a_report_that_failed_leaves_its_folder_as_it_was(tmp_path, cli):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "mine.txt").write_text("x")
-    for folder in ("new", "there"):
-        assert "Looked for" in cli.refused("data", "report", tmp_path / "empty", "-o", tmp_path / folder)
-    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
-    assert left == ["empty", "there", "there/mine.txt"]
 
 
 def source(path, output, **flags):
@@ -131,15 +128,6 @@ def test_splits_are_taken_as_they_are_named_and_what_cannot_be_read_is_one_messa
     assert next(iter(source_arguments())).options["choices"] == sorted(READERS)
 
 
-def test_a_local_folder_is_written_as_it_is_and_one_that_cannot_be_made_is_one_message(tmp_path):
-    with output_folder(str(tmp_path / "new")) as folder:
-        assert folder == str(tmp_path / "new") and os.path.isdir(folder)
-    (tmp_path / "file").touch()
-    refused = pytest.raises(ConfigError, match="cannot make the output folder")
-    with refused, output_folder(str(tmp_path / "file" / "x")):
-        pass
-
-
 def test_an_object_store_gets_everything_at_the_end_and_nothing_of_a_failure():
     with s3_server() as bucket:
         with output_folder(f"{bucket}/made") as folder:
@@ -152,7 +140,7 @@ def test_an_object_store_gets_everything_at_the_end_and_nothing_of_a_failure():
         assert not files.exists(f"{bucket}/failed") and not os.path.exists(folder)
 
 
-def test_a_folder_is_as_it_was_where_nothing_unfinished_is_to_stay(tmp_path):
+def test_a_local_folder_is_written_as_it_is_or_as_it_was_and_one_that_cannot_be_made_is_refused(tmp_path):
     kept = tmp_path / "there"
     kept.mkdir()
     (kept / "mine").write_text("x")
@@ -165,6 +153,12 @@ def test_a_folder_is_as_it_was_where_nothing_unfinished_is_to_stay(tmp_path):
     with output_folder(str(tmp_path / "new"), keep_unfinished=False) as output:
         (Path(output) / "model").mkdir()
     assert (tmp_path / "new" / "model").is_dir()
+    with output_folder(str(tmp_path / "new")) as folder:
+        assert folder == str(tmp_path / "new") and os.path.isdir(folder)
+    (tmp_path / "file").touch()
+    refused = pytest.raises(ConfigError, match="cannot make the output folder")
+    with refused, output_folder(str(tmp_path / "file" / "x")):
+        pass
 
 
 @pytest.fixture(scope="module")

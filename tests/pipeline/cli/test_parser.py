@@ -31,7 +31,7 @@ def built():
     return parser.build_parser()
 
 
-def test_every_verb_has_help_with_an_example_that_parses_and_words_may_be_left_out(built, capsys):
+def test_every_verb_has_a_name_a_sentence_and_help_with_an_example_that_parses(built, capsys):
     groups = [verb for verb in parser.VERBS if isinstance(verb, Group)]
     known = [([verb.name], verb) for verb in parser.VERBS if verb not in groups]
     for words, verb in known + [([group.name, verb.name], verb) for group in groups for verb in group.verbs]:
@@ -47,6 +47,10 @@ def test_every_verb_has_help_with_an_example_that_parses_and_words_may_be_left_o
         short, long = (built.parse_args([*words, verb, "RUN"]) for words in ([], ["runs"]))
         assert short == long and short.run_id == "RUN"
     refused(SystemExit, "", built.parse_args, ["schedule", "no-verb"])
+    for found in (parser.VERBS, *(group.verbs for group in groups)):
+        names = [verb.name for verb in found]
+        assert len(set(names)) == len(names) and all(verb.summary.endswith(".") for verb in found)
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", parser.version())
 
 
 def test_documented_commands_targets_and_modules_exist(built, capsys):
@@ -209,7 +213,7 @@ def _run(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def test_a_shell_completes_verbs_groups_flags_and_file_names(tmp_path, monkeypatch):
+def test_a_shell_completes_verbs_groups_flags_and_files_by_a_script_it_reads(tmp_path, monkeypatch, cli):
     path = tmp_path / "detflow.bash"
     path.write_text(_run(sys.executable, "-m", "pipeline.cli", "completion", "bash"))
 
@@ -228,9 +232,6 @@ def test_a_shell_completes_verbs_groups_flags_and_file_names(tmp_path, monkeypat
     assert "settings.yaml" in complete("validate", "set")
     assert "settings.yaml" in complete("submit", "--ca-file", "set")
     assert complete("evaluate", "--model", "") & {"folder", "folder/"}
-
-
-def test_a_script_is_one_that_the_shell_reads_and_help_does_not_load_what_makes_it(cli, tmp_path):
     for shell in SHELLS:
         script = cli.json("completion", shell)["script"]
         assert cli("completion", shell) == script.rstrip("\n") + "\n", "nothing of it is taken for hostile"
@@ -240,11 +241,3 @@ def test_a_script_is_one_that_the_shell_reads_and_help_does_not_load_what_makes_
             _run(shell, "-n", str(tmp_path / shell))
     code = "import sys; from pipeline.cli import parser; parser.build_parser(); print('shtab' in sys.modules)"
     assert _run(sys.executable, "-c", code).strip() == "False"
-
-
-def test_every_verb_has_a_name_of_its_own_and_one_sentence():
-    groups = [verb for verb in parser.VERBS if isinstance(verb, Group)]
-    for found in (parser.VERBS, *(group.verbs for group in groups)):
-        names = [verb.name for verb in found]
-        assert len(set(names)) == len(names) and all(verb.summary.endswith(".") for verb in found)
-    assert re.fullmatch(r"\d+\.\d+\.\d+.*", parser.version())

@@ -26,6 +26,7 @@ from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
 from pipeline.tuning.search import load_space
+from tests.support.compiled import with_short_stack
 from tests.support.dataset_files import Coco
 from tests.support.field_checkpoints import write_object_checkpoint
 from tests.support.object_store import s3_server
@@ -190,7 +191,7 @@ def test_settings_and_configurations_are_validated_shown_converted_and_joined_th
 
 
 def test_packages_reports_and_spaces_are_on_a_store(store, cli):
-    cli.json("compile", f"{store}/settings.yaml", "-o", f"{store}/package.yaml")
+    with_short_stack(cli.json, "compile", f"{store}/settings.yaml", "-o", f"{store}/package.yaml")
     with open_source(f"{store}/package.yaml", ()) as source:
         assert source.path == f"{store}/package.yaml" and Path(source.package.path).exists()
     with open_source(f"{store}/settings.yaml", (), [f"{store}/partial.config"]) as source:
@@ -215,7 +216,8 @@ def test_data_are_shown_converted_fed_and_measured_there(store, cli):
     examples = ["--examples", f"{store}/examples"]
     cli.json("data", "preview", config[1], *examples, "-n", "1", "--output", f"{store}/fed")
     assert files.exists(f"{store}/fed/index.html")
-    assert cli.json("bench", "input", config[1], *examples, "--no-step", "--seconds", "0.1")["stages"]
+    bench = ["bench", "input", config[1], *examples, "--no-step", "--images", "4", "--seconds", "0.05"]
+    assert cli.json(*bench)["stages"]
     # What a person edits is written to this machine.
     refused = cli.json("init", f"{store}/data", "--output", f"{store}/first", code=2)
     assert f"{store}/first" in refused["message"]

@@ -192,7 +192,7 @@ class Huge(Endless):
 @pytest.mark.slow  # a process with TensorFlow each
 @pytest.mark.parametrize(
     ("detector", "limit", "problem"),
-    [(Endless, {"DETFLOW_MODEL_SECONDS": "4"}, "4 seconds"), (Huge, {"DETFLOW_MODEL_GB": "2"}, "2.0 GB")],
+    [(Endless, {"DETFLOW_MODEL_SECONDS": "2"}, "2 seconds"), (Huge, {"DETFLOW_MODEL_GB": "2"}, "2.0 GB")],
 )
 def test_predict_ends_a_model_that_never_comes_back_or_takes_all_memory(tmp_path, detector, limit, problem):
     model, image = save(detector(), tmp_path / "model"), tmp_path / "scene.png"

@@ -7,8 +7,7 @@ checks against that server itself.
 import json
 from typing import Any
 
-import yaml
-
+from tests.support.kubeconfig import write_kubeconfig
 from tests.support.local_server import LocalServer, Request
 
 API = {"": "/api/v1", "apps": "/apis/apps/v1", "networking": "/apis/networking.k8s.io/v1"}
@@ -51,17 +50,7 @@ class FakeKube:
         there["resources"] += [{"name": name} for name in plurals]
 
     def kubeconfig(self, folder: Any) -> str:
-        path = folder / "kubeconfig"
-        tree = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "here",
-            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
-            "clusters": [{"name": "here", "cluster": {"server": self.url}}],
-            "users": [{"name": "me", "user": {"token": "secret"}}],
-        }
-        path.write_text(yaml.safe_dump(tree))
-        return str(path)
+        return write_kubeconfig(folder / "kubeconfig", self.url, {"token": "secret"})
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if self.broken:

@@ -241,15 +241,12 @@ def test_the_page_the_table_and_the_folders_name_what_is_there():
     assert all(name.startswith(("addons/", "k8s/", "overlays/")) for name in needed)
 
 
-def test_what_is_there_is_read_and_what_is_not_is_none(kube_server):
+def test_what_is_there_is_read_and_a_server_that_cannot_be_asked_is_one_message(kube_server, tmp_path):
     kube = open_kube()
     assert kube.get("/version")["gitVersion"] == "v1.35.4" and kube.get("/api/v1/namespaces/none") is None
     kube_server.denied.add("/api/v1/namespaces/kubeflow")
     refused(ForbiddenError, "your account may not", kube.get, "/api/v1/namespaces/kubeflow")
     refused(ConfigError, "the context other", open_kube, "other")
-
-
-def test_a_token_that_is_not_accepted_or_a_server_that_fails_or_is_gone_is_one_message(kube_server, tmp_path):
     kube, config = open_kube(), tmp_path / "kubeconfig"
     config.write_text(config.read_text().replace("token: secret", "token: stale"))
     refused(ClusterError, r"not accepted \(401\)", open_kube().get, "/version")

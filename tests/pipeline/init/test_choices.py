@@ -136,16 +136,13 @@ def test_flips_swap_left_and_right_keypoints_and_are_left_out_where_these_are_un
     assert choose_flips(find_network("efficientdet-lite0"), seen()) == ({"random_horizontal_flip": {}},)
 
 
-def test_anchors_are_fitted_on_other_levels_and_not_to_a_few_boxes():
+def test_anchors_are_fitted_on_other_levels_and_inputs_of_google_automl_as_large_as_published():
     chosen = fit_network(list_networks()[0], "", seen(side=0.9, shape=1.3), LAPTOP)
     pyramid = chosen.config.model.ssd.feature_extractor.fpn
     assert chosen.anchors.fitted > 0.95
     assert pyramid.max_level == chosen.config.model.ssd.anchor_generator.multiscale_anchor_generator.max_level
     chosen = fit_network(list_networks()[0], "", seen(objects=20), LAPTOP)
     assert chosen.anchors is None and not any("anchor" in choice.path for choice in chosen.choices)
-
-
-def test_the_input_of_google_automls_networks_is_as_large_as_published():
     chosen = fit_network(find_network("efficientdet-lite1"), "", seen(side=0.2, size=(480, 640)), LAPTOP)
     rows, columns = chosen.size
     assert abs(rows * columns - 384**2) < 0.1 * 384**2 and columns > rows
@@ -171,9 +168,7 @@ def test_the_batch_follows_the_amount_of_data_and_fits_in_memory():
     assert [choice.value for choice in batches] == [1, 2, 8, 32]
     assert "32 images would take more" in batches[1].reason
     assert training.choose_batch(50_000, heavy, Hardware(processors=2, memory=0)).value == 32
-
-
-def test_memory_bounds_the_batch_of_centre_maps_and_of_two_stages():
+    # Also with centre maps and with two stages.
     names = ("centernet_hg104_512x512_coco17_tpu-8", "mask_rcnn_inception_resnet_v2_1024x1024_coco17_gpu-8")
     found = {}
     for name in names:
@@ -204,7 +199,7 @@ def test_a_training_for_any_amount_of_data_is_valid():
         assert ("train.start_from" in paths) == (weights and chosen is PUBLISHED)
 
 
-def test_more_data_are_seen_fewer_times():
+def test_more_data_are_seen_fewer_times_and_full_pictures_keep_their_objects_but_for_memory():
     def epochs(images):
         batch = training.choose_batch(images, SMALLEST, LAPTOP)
         return (
@@ -214,9 +209,6 @@ def test_more_data_are_seen_fewer_times():
         )
 
     assert epochs(300) > epochs(3_000) > epochs(30_000) > epochs(3_000_000)
-
-
-def test_full_pictures_keep_all_of_their_objects_but_one_does_not_fill_the_memory_of_all():
     batch = training.choose_batch(300, SMALLEST, LAPTOP)
     for most, kept in ((233, 240), (300_000, 1_000)):
         choices = training.choose_training(seen(most=most), 300, SMALLEST, batch, weights=False)

@@ -24,7 +24,7 @@ def reasons(choices):
     return {choice.path: choice.reason for choice in choices}
 
 
-def test_without_weights_the_small_network_is_trained_from_scratch(tmp_path, planned):
+def test_without_weights_the_small_network_is_trained_or_the_one_that_was_asked_for(tmp_path, planned):
     plan = planned()
     assert plan.network.network.from_scratch and not plan.weights.found
     assert str(tmp_path / "cache") in plan.weights.remedy
@@ -33,21 +33,6 @@ def test_without_weights_the_small_network_is_trained_from_scratch(tmp_path, pla
     assert plan.config.HasField("graph_rewriter") and not plan.config.model.ssd.HasField("num_classes")
     assert "now has 2: cat, dog" in reasons(plan.config_choices)["model.ssd"]
     assert set(plan.value("data.splits")) == {"train", "eval"}
-
-
-def test_with_weights_the_published_network_is_trained_on(planned, monkeypatch):
-    found = StartingWeights(found=True, reason="they are here")
-    monkeypatch.setattr(planning, "find_weights", lambda network, wanted: found)
-    plan = planned()
-    assert plan.value("train.start_from") == f"zoo:{plan.network.network.name}"
-    assert plan.config.train_config.optimizer.use_moving_average
-    assert "they are here" in reasons(plan.settings)["train.start_from"]
-    # Weights of heads fit only where as many anchors lie at each place.
-    generator = plan.config.model.ssd.anchor_generator.multiscale_anchor_generator
-    assert len(generator.aspect_ratios) * generator.scales_per_octave == 6
-
-
-def test_a_network_that_was_asked_for_is_taken_without_weights_too(planned):
     name = "ssd_mobilenet_v2_320x320_coco17_tpu-8"
     plan = planned(model=name, weights=False)
     assert plan.network.network.name == name and "--from-scratch" in plan.weights.reason
@@ -60,6 +45,18 @@ def test_a_network_that_was_asked_for_is_taken_without_weights_too(planned):
     assert "now has 2: cat, dog" in reasons(plan.config_choices)["model.efficientdet"]
     start = reasons(plan.settings)["train.start_from"]
     assert "fine_tune_checkpoint" in start and "run `detflow init` again" not in start
+
+
+def test_with_weights_the_published_network_is_trained_on(planned, monkeypatch):
+    found = StartingWeights(found=True, reason="they are here")
+    monkeypatch.setattr(planning, "find_weights", lambda network, wanted: found)
+    plan = planned()
+    assert plan.value("train.start_from") == f"zoo:{plan.network.network.name}"
+    assert plan.config.train_config.optimizer.use_moving_average
+    assert "they are here" in reasons(plan.settings)["train.start_from"]
+    # Weights of heads fit only where as many anchors lie at each place.
+    generator = plan.config.model.ssd.anchor_generator.multiscale_anchor_generator
+    assert len(generator.aspect_ratios) * generator.scales_per_octave == 6
 
 
 def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_out(tmp_path, planned):
@@ -130,21 +127,6 @@ def test_every_choice_has_its_reason_above_it(tmp_path, planned):
     assert load_checked_config(str(tmp_path / PIPELINE_CONFIG)) == plan.config
 
 
-def test_what_was_found_and_what_is_wrong_is_said_in_ten_lines(data, planned):
-    (data.root / "images" / "7.jpg").unlink()
-    data.add_box(999, [1, 1, 5, 5])
-    rows = dict(summary_rows(planned()))
-    assert len(rows) == 10 and all(rows.values()) and rows["format"].startswith("coco: ")
-    assert rows["images"] == "60, 20 without objects; 40 x 30 pixels (59 were looked at)"
-    assert rows["objects"] == "40, at most 1 an image: cat 40, dog 0"
-    assert "million parameters" in rows["network"] and "multiply-adds" in rows["network"]
-    assert rows["weights"].endswith("settings.yaml says how to get them")
-    assert "40 boxes are too few" in rows["anchors"]
-    fault = "1 of 60 image files that were opened cannot be read"
-    assert rows["problems"].startswith(f"1 unknown_image; no object of dog; {fault}")
-    assert "7.jpg" in rows["problems"]
-
-
 def test_what_objects_have_besides_boxes_is_said(data, planned):
     data.annotate_shapes()
     rows = dict(summary_rows(planned(weights=False)))
@@ -159,7 +141,7 @@ def test_what_objects_have_besides_boxes_is_said(data, planned):
     assert not any(choice.path.startswith(("export", "quantize")) for choice in plan.settings)
 
 
-def test_images_that_nobody_annotated_are_said(tmp_path, planned):
+def test_images_that_nobody_annotated_and_names_that_are_alike_or_long_are_said(tmp_path, planned, data):
     folder = write_voc(tmp_path / "voc", names=[f"i{n}" for n in range(20)])
     for number in range(3):
         (tmp_path / "voc" / "JPEGImages" / f"x{number}.jpg").write_bytes(picture(seed=number))
@@ -167,9 +149,6 @@ def test_images_that_nobody_annotated_are_said(tmp_path, planned):
     plan = planned(folder, weights=False)
     assert ", and 3 without annotations, which are left out" in dict(summary_rows(plan))["images"]
     assert plan.value("data.unannotated_images") == "leave_out"
-
-
-def test_names_that_are_alike_or_long_are_said(data, planned):
     data.categories += [{"id": 8, "name": "Cat "}, {"id": 9, "name": "d og"}]
     plan = planned(weights=False)
     assert "differ only in case or blanks: 'Cat ', 'cat'" in dict(summary_rows(plan))["problems"]
@@ -181,9 +160,21 @@ def test_names_that_are_alike_or_long_are_said(data, planned):
     assert all(len(choice.reason) < 2_000 for choice in plan.config_choices)
 
 
-def test_programs_are_told_numbers(planned):
+def test_programs_are_told_numbers_and_people_what_was_found_and_is_wrong_in_ten_lines(planned, data):
     said = summary_data(planned(weights=False))
     counts = ("images", "objects", "most_objects", "steps", "batch_size", "multiply_adds")
     for name in (*counts, "unreadable_images"):
         assert type(said[name]) is int, name
     assert said["splits"].keys() == {"train", "eval"} and sum(said["splits"].values()) == 60
+    (data.root / "images" / "7.jpg").unlink()
+    data.add_box(999, [1, 1, 5, 5])
+    rows = dict(summary_rows(planned()))
+    assert len(rows) == 10 and all(rows.values()) and rows["format"].startswith("coco: ")
+    assert rows["images"] == "60, 20 without objects; 40 x 30 pixels (59 were looked at)"
+    assert rows["objects"] == "40, at most 1 an image: cat 40, dog 0"
+    assert "million parameters" in rows["network"] and "multiply-adds" in rows["network"]
+    assert rows["weights"].endswith("settings.yaml says how to get them")
+    assert "40 boxes are too few" in rows["anchors"]
+    fault = "1 of 60 image files that were opened cannot be read"
+    assert rows["problems"].startswith(f"1 unknown_image; no object of dog; {fault}")
+    assert "7.jpg" in rows["problems"]

@@ -186,7 +186,11 @@ def _zip(path, text):
     return str(path)
 
 
-def test_an_archive_is_unpacked_once(tmp_path):
+def test_an_archive_is_unpacked_once_and_what_is_no_data_set_does_not_stay(tmp_path):
+    found = unpacked(_zip(tmp_path / "a.zip", "x"), str(tmp_path / "mine"))
+    with pytest.raises(DataError, match="nothing in it"), found:
+        raise DataError("nothing in it")
+    assert os.listdir(tmp_path) == ["a.zip"]
     archive = _zip(tmp_path / "a.zip", "one")
     with unpacked(archive, str(tmp_path / "mine")) as data:
         assert data == str(tmp_path / "mine" / "data")
@@ -199,13 +203,6 @@ def test_an_archive_is_unpacked_once(tmp_path):
         pass
     with unpacked(str(tmp_path), "mine") as data:
         assert data == str(tmp_path)
-
-
-def test_what_is_no_data_set_does_not_stay(tmp_path):
-    found = unpacked(_zip(tmp_path / "a.zip", "x"), str(tmp_path / "mine"))
-    with pytest.raises(DataError, match="nothing in it"), found:
-        raise DataError("nothing in it")
-    assert os.listdir(tmp_path) == ["a.zip"]
 
 
 def annotated(path, *, size=(40, 30), boxes=((4, 6, 20, 24),), name="cat", **flags):
@@ -292,7 +289,7 @@ def test_a_picture_lies_as_its_boxes_do_even_where_annotations_do_not_say_how_la
     assert (drawn([image._replace(in_fractions=True)]) == drawn([known])).all()
 
 
-def test_names_of_any_kind_are_written_and_many_objects_are_soon_drawn(tmp_path):
+def test_names_of_any_kind_are_written_and_no_more_is_drawn_than_memory_and_time_allow(tmp_path, monkeypatch):
     small = tmp_path / "x.jpg"
     small.write_bytes(picture())
     image = annotated(small, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
@@ -302,9 +299,6 @@ def test_names_of_any_kind_are_written_and_many_objects_are_soon_drawn(tmp_path)
     sized = annotated(small, size=(10**400, 10**400))
     began = time.process_time()
     assert drawn([crowded, named, sized]).size and time.process_time() - began < 5
-
-
-def test_no_more_pictures_are_decoded_than_memory_and_time_allow(tmp_path, monkeypatch):
     monkeypatch.setattr(sample_grid, "_DECODED_PIXELS", 2 * 3_000 * 2_000)
     paths = [tmp_path / f"{n}.png" for n in range(3)]
     for path in paths:

@@ -1,6 +1,5 @@
 """Connections to the server, and who asks."""
 
-import json
 import sys
 
 import pytest
@@ -18,6 +17,7 @@ from tests.pipeline.kubeflow.certificate import self_signed
 from tests.pipeline.kubeflow.clients import connect, options, start
 from tests.pipeline.kubeflow.conftest import running
 from tests.support.cases import refused
+from tests.support.kubeconfig import write_kubeconfig
 
 _PROXY = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
 
@@ -62,15 +62,8 @@ def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkey
 
 
 def _kubeconfig(server, folder, monkeypatch, user):
-    config = {
-        "current-context": "one",
-        "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(config))
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    path = write_kubeconfig(folder / "kubeconfig", server.url, user, "one")
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", path)
     server.kube_proxy = _PROXY
 
 
@@ -175,7 +168,7 @@ def test_a_host_that_is_not_there_or_does_not_answer_says_so(server):
         refused(ClusterError, message, Connection.open, ConnectionOptions(host=host, timeout=1))
 
 
-def test_options_that_cannot_be_used_are_refused_before_anything_is_sent():
+def test_options_that_cannot_be_used_and_addresses_with_a_password_are_refused_at_once():
     for given, message in (
         ({}, "expected the address of a Kubeflow Pipelines server, found none; give --host"),
         ({"host": "localhost:8080"}, "starts with http:// or https://, found 'localhost:8080'"),
@@ -186,6 +179,11 @@ def test_options_that_cannot_be_used_are_refused_before_anything_is_sent():
         ({"host": "http://h", "token_file": "/no/file"}, "cannot read the token"),
     ):
         refused(ConfigError, message, lambda given: Connection.open(resolve_options(given, {}, {})), given)
+    for option in ("host", "ui_host"):
+        given = {"host": "http://127.0.0.1:1", option: "http://user:pass-SENTINEL@127.0.0.1:1/x"}
+        with pytest.raises(ConfigError, match=f"{option}: expected an address without user and") as caught:
+            resolve_options(given, {}, {})
+        assert "SENTINEL" not in str(caught.value)
 
 
 def test_the_proxy_of_the_environment_is_used(server, monkeypatch):
@@ -208,7 +206,7 @@ def test_a_signed_in_proxy_gets_the_client_id_and_no_variable_of_kfp_wins_over_a
     assert Connection.open(given).host == server.url
 
 
-def test_nothing_is_sent_before_a_connection_is_opened_nor_printed(server, connection, capsys):
+def test_a_client_sends_nothing_and_forgets_its_namespace(server, connection, capsys, tmp_path, monkeypatch):
     """What kfp 2.17 does while a client is made is its own; a connection adds nothing to it."""
     connection.call("making an experiment", connection.client.create_experiment, "one")
     assert capsys.readouterr().out == ""
@@ -216,10 +214,7 @@ def test_nothing_is_sent_before_a_connection_is_opened_nor_printed(server, conne
     made = Connection(connection.client, options(server, namespace="team"), "")
     assert (made.host, made.namespace, made.server_version) == (server.url, "team", "")
     assert server.requests == []
-
-
-def test_a_client_forgets_its_namespace_and_writes_no_file(connection, tmp_path, monkeypatch):
-    """`_context_setting` of kfp.Client 2.17: what `get_user_namespace` reads, and fills requests with."""
+    # `_context_setting` of kfp.Client 2.17: what `get_user_namespace` reads, and fills requests with.
     file = tmp_path / "context.json"
     monkeypatch.setattr("kfp.Client._LOCAL_KFP_CONTEXT", str(file))
     connection.client.set_user_namespace("team")
@@ -275,7 +270,7 @@ def test_a_secret_that_cannot_be_sent_is_refused_and_none_shows_itself(secret_in
     assert "SENTINEL" not in repr(found)
 
 
-def test_a_server_that_sends_the_secret_back_does_not_get_it_printed(server, secret_in):
+def test_a_server_that_sends_the_secret_back_and_a_token_file_that_goes_bad_print_none(server, secret_in):
     for option in ("token_env", "cookie_env", "token_file"):
         secret = f"s=SENTINEL-{option}"
         connection = connect(server, **secret_in(option, secret))
@@ -284,9 +279,6 @@ def test_a_server_that_sends_the_secret_back_does_not_get_it_printed(server, sec
         assert "you sent Bearer ***" in str(caught) and "SENTINEL" not in str(caught)
         assert "\x1b" not in str(caught)
         assert redact(f"{server.url} {secret}") == f"{server.url} ***", "only the secret is hidden"
-
-
-def test_a_token_file_that_goes_bad_is_one_message(server, secret_in):
     given = secret_in("token_file", "fine-token")
     connection = connect(server, **given)
     secret_in("token_file", "tok-SENTINEL\nmore")
@@ -300,11 +292,3 @@ def test_a_token_file_that_goes_bad_is_one_message(server, secret_in):
         refused(ConfigError, message, TokenFile(path).read)
     secret_in("token_file", "\n")
     refused(ConfigError, "is empty; write a token into it", connect, server, **given)
-
-
-def test_an_address_with_user_and_password_is_refused():
-    for option in ("host", "ui_host"):
-        given = {"host": "http://127.0.0.1:1", option: "http://user:pass-SENTINEL@127.0.0.1:1/x"}
-        with pytest.raises(ConfigError, match=f"{option}: expected an address without user and") as caught:
-            resolve_options(given, {}, {})
-        assert "SENTINEL" not in str(caught.value)

@@ -9,18 +9,10 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
+from pipeline.kubeflow import submission
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.kfp_rules import LIMIT_BYTES, SAFE_BYTES, estimate_workflow
 from pipeline.kubeflow.package import read_documents, read_package, step_tree
-from pipeline.kubeflow.submission import (
-    check_names,
-    default_run_name,
-    ensure_experiment,
-    is_package,
-    open_source,
-    pages,
-    publish,
-)
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.conftest import write_package
 from tests.support.cases import refused
@@ -31,16 +23,13 @@ def _steps(path):
     return tuple(step_tree(read_documents(path)[0]))
 
 
-def test_a_package_tells_its_name_steps_and_parameters(package_path):
+def test_a_package_tells_its_name_steps_and_parameters_and_its_digest_goes_by_content(package_path, tmp_path):
     package = read_package(package_path)
     assert package.name == "digits" and set(_steps(package.path)) == {"example-gen", "trainer", "pusher"}
     assert package.parameters["data_path"].required and not package.parameters["tags"].required
     # The steps are found in what the server gives back, too.
     spec = {"root": {"dag": {"tasks": {"a": {}}}}}
     assert step_tree(spec) == step_tree({"pipeline_spec": spec, "platform_spec": {}}) == {"a": {}}
-
-
-def test_the_digest_goes_by_content(tmp_path, package_path):
     first = read_package(package_path).digest
     for added, same in (("\n# another comment\n", True), ("---\nplatforms: {kubernetes: {}}\n", False)):
         with open(package_path, "a", encoding="utf-8") as f:
@@ -93,32 +82,26 @@ _BAD = (
 )
 
 
-def test_a_package_of_the_wrong_shape_is_one_message(tmp_path, subtests):
+def test_a_package_of_the_wrong_shape_a_pipe_and_a_folder_are_one_message(tmp_path, subtests):
     path = tmp_path / "p.yaml"
     for text, message in _BAD:
         path.write_text(text)
         with subtests.test(message):
             assert str(refused(ConfigError, message, read_package, str(path))).startswith(str(path))
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        refused(ConfigError, "expected a file, found no regular file", submission.is_package, str(path))
+    with pytest.raises(ConfigError, match="which no file can have"), submission.open_source("/no\0file", []):
+        pass
 
 
-def test_aliases_are_read_and_those_that_unfold_without_end_are_refused(tmp_path):
+def test_aliases_and_pipelines_that_hold_themselves_are_read_and_what_never_ends_is_refused(tmp_path):
     path = tmp_path / "p.yaml"
     path.write_text(f"{_HEAD}root: {{dag: {{tasks: {{a: &t {{componentRef: {{name: c}}}}, b: *t}}}}}}\n")
     assert _steps(str(path)) == ("a", "b")
     lines = ["a: &a0 [x, x]"] + [f"b{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     path.write_text(_ROOT + "\n".join(lines))
     refused(ConfigError, "at most 200,000 values, those that aliases repeat counted", read_package, str(path))
-
-
-def test_a_pipe_and_a_folder_are_no_packages(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", tmp_path):
-        refused(ConfigError, "expected a file, found no regular file", is_package, str(path))
-    with pytest.raises(ConfigError, match="which no file can have"), open_source("/no\0file", []):
-        pass
-
-
-def test_a_pipeline_that_holds_itself_many_times_over_is_read_at_once(tmp_path):
     tasks = {f"t{i}": {"componentRef": {"name": "comp-a"}} for i in range(40)}
     components = {"comp-a": {"dag": {"tasks": tasks}}}
     path = write_package(tmp_path, root={"dag": {"tasks": tasks}}, components=components)
@@ -135,13 +118,13 @@ def _opened(*given):
     """Open and close a source; return it, and whether its file was there meanwhile."""
 
     def use():
-        with open_source(*given) as source:
+        with submission.open_source(*given) as source:
             return source, os.path.exists(source.package.path)
 
     return with_short_stack(use)
 
 
-def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings, tmp_path):
+def test_settings_are_compiled_for_as_long_as_they_are_used(digits_settings, tmp_path, package_path):
     source, there = _opened(digits_settings, ["kubeflow.experiment=mine"])
     assert source.settings.kubeflow.experiment == "mine"
     assert "train_steps" in source.package.parameters
@@ -152,24 +135,21 @@ def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings, 
     given = ((["kubeflow.experiment=mine"],), (["train_config.num_steps=3"],), ([], [str(part)]))
     digests = [_opened(digits_settings, *one)[0].package.digest for one in given]
     assert digests[0] == source.package.digest and len(set(digests)) == 3
-
-
-def test_a_compiled_file_is_taken_as_it_is(digits_settings, package_path, tmp_path):
-    with open_source(package_path, []) as source:
+    with submission.open_source(package_path, []) as source:
         assert source.settings is None and source.package.path == package_path
     for option, given in (("--set", (["a=b"],)), ("--override-file", ([], ["part.config"]))):
         refused(ConfigError, f"expected no {option} for a compiled pipeline", _opened, package_path, *given)
-    assert is_package(package_path) and not is_package(digits_settings)
-    refused(ConfigError, "cannot read the file", is_package, str(tmp_path / "none.yaml"))
+    assert submission.is_package(package_path) and not submission.is_package(digits_settings)
+    refused(ConfigError, "cannot read the file", submission.is_package, str(tmp_path / "none.yaml"))
 
 
 def test_the_same_content_is_uploaded_once(server, connection, tmp_path, package_path):
     server.state.create_pipeline({"display_name": "Digits"})
     package = read_package(package_path)
-    first, second = publish(connection, package), publish(connection, package)
+    first, second = submission.publish(connection, package), submission.publish(connection, package)
     assert (first.reused, second.reused) == (False, True) and first.version_id == second.version_id
     assert first.name == f"digits-{package.digest}"
-    changed = publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
+    changed = submission.publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
     assert changed.pipeline_id == first.pipeline_id and changed.version_id != first.version_id
     # A pipeline whose name differs in case is another one.
     assert [p["name"] for p in server.state.pipelines.values()] == ["Digits", "digits"]
@@ -188,7 +168,7 @@ def test_what_somebody_else_makes_at_the_same_moment_is_used(server, connection,
     server.misbehave("POST .*/pipelines", lambda: state.create_pipeline(named))
     server.misbehave("POST .*upload_version", upload)
     server.misbehave("POST .*/experiments", lambda: state.create_experiment(named))
-    version = publish(connection, package)
+    version = submission.publish(connection, package)
     assert version.reused
     start(connection, package_path, version)
     kept = (state.pipelines, state.versions, state.experiments, state.runs)
@@ -196,12 +176,12 @@ def test_what_somebody_else_makes_at_the_same_moment_is_used(server, connection,
 
 
 def test_a_run_bears_version_experiment_and_parameters(server, connection, package_path):
-    version = publish(connection, read_package(package_path))
+    version = submission.publish(connection, read_package(package_path))
     run_id = start(connection, package_path, version, service_account="robot")
     run = server.state.runs[run_id]
     assert run["pipeline_version_reference"]["pipeline_version_id"] == version.version_id
     assert run["runtime_config"]["parameters"] == {"data_path": "/data"} and run["service_account"] == "robot"
-    assert run["experiment_id"] == ensure_experiment(connection, "digits")
+    assert run["experiment_id"] == submission.ensure_experiment(connection, "digits")
     assert len(server.state.experiments) == 1
     # The server checks parameters, too.
     with pytest.raises(ClusterError, match="not required by pipeline: nonsense"):
@@ -221,26 +201,26 @@ def test_every_namespace_of_a_server_with_users_has_its_own_pipelines_and_experi
         assert {each["namespace"] for each in kept.values()} == {"team-a", "team-b"}
     server.state.forbidden = ("team-b",)
     with pytest.raises(ClusterError, match="403: User is not authorized to work in namespace team-b"):
-        publish(connection, package)
+        submission.publish(connection, package)
 
 
 def test_a_pipeline_that_the_server_does_not_understand_is_explained(connection, tmp_path):
     package = read_package(write_package(tmp_path, fieldOfTomorrow=1))
     with pytest.raises(ClusterError, match=r"unknown template format.*newer than the server") as caught:
-        publish(connection, package)
+        submission.publish(connection, package)
     assert "github.com" not in str(caught.value)
 
 
 def test_listing_goes_through_all_pages(server, connection):
     for i in range(205):
         server.state.create_experiment({"display_name": f"e{i}"})
-    listed = list(pages(connection, "listing", connection.client.list_experiments, "experiments"))
+    listed = list(submission.pages(connection, "listing", connection.client.list_experiments, "experiments"))
     assert [e.display_name for e in listed] == [f"e{i}" for i in range(205)]
     assert server.count("GET .*/experiments") == 3
 
 
 def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, package_path):
-    version = publish(connection, read_package(package_path))
+    version = submission.publish(connection, read_package(package_path))
     server.misbehave("POST .*/runs", "close")
     refused(ClusterError, "closed the connection", start, connection, package_path, version)
     assert server.count("POST .*/runs") == 1
@@ -248,18 +228,18 @@ def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, pac
 
 def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_path):
     name = "a" * 110
-    check_names(name, "e" * 128)
-    version = publish(connection, read_package(write_package(tmp_path, name=name)))
-    assert len(version.name) == 127 and ensure_experiment(connection, "e" * 128)
+    submission.check_names(name, "e" * 128)
+    version = submission.publish(connection, read_package(write_package(tmp_path, name=name)))
+    assert len(version.name) == 127 and submission.ensure_experiment(connection, "e" * 128)
     with pytest.raises(ClusterError, match=r"400: PipelineVersion\.Name length cannot exceed 127"):
-        publish(connection, read_package(write_package(tmp_path, name=name + "a")))
-    refused(ClusterError, "the server failed", ensure_experiment, connection, "e" * 129)
+        submission.publish(connection, read_package(write_package(tmp_path, name=name + "a")))
+    refused(ClusterError, "the server failed", submission.ensure_experiment, connection, "e" * 129)
     for names, message in (
         ((name + "a", "e"), "pipeline's name: expected 110"),
         ((name, "é" * 65), "128 char"),
     ):
-        refused(ConfigError, message, check_names, *names)
-    assert re.fullmatch(r"digits 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", default_run_name("digits"))
+        refused(ConfigError, message, submission.check_names, *names)
+    assert re.fullmatch(r"digits 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", submission.default_run_name("digits"))
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +268,7 @@ def _with_configs(measured, kilobytes):
     return estimate_workflow(changed, platforms).total
 
 
-def test_the_package_that_was_measured_and_what_a_kilobyte_of_pipeline_config_costs(measured):
+def test_a_package_that_was_measured_what_a_kilobyte_costs_and_what_nobody_knows_yet_is_counted(measured):
     """A run of it on KFP 2.17.0 had 0.65 MB of node status; Argo counts the workflow's specification too."""
     size = estimate_workflow(*measured)
     assert 0.65e6 < size.total < 0.80e6 and set(size.tasks) == set(measured[0]["root"]["dag"]["tasks"])
@@ -297,6 +277,14 @@ def test_the_package_that_was_measured_and_what_a_kilobyte_of_pipeline_config_co
     assert 26 < (sizes[1] - sizes[0]) / (20 * 1024) < 33
     fits = [n for n in range(10, 20) if _with_configs(measured, n) < LIMIT_BYTES]
     assert 12 <= max(fits) <= 17 and fits == list(range(10, max(fits) + 1))
+    spec, platforms = measured
+    without = copy.deepcopy(spec)
+    del without["root"]["dag"]["tasks"]["evaluator"]["inputs"]["artifacts"]["baseline"]
+    assert estimate_workflow(without, platforms).total < estimate_workflow(spec, platforms).total - 3000
+    nothing = estimate_workflow({"root": {}})
+    assert nothing.tasks == {}
+    # Templates, six nodes, and the 26 characters of "{\"dag\":{\"tasks\":{}}}" as three arguments.
+    assert nothing.frame == 15_000 + 6 * 800 + 3 * 26
 
 
 def test_the_example_is_as_large_as_on_a_server_and_a_text_costs_what_its_task_costs_more():
@@ -307,14 +295,3 @@ def test_the_example_is_as_large_as_on_a_server_and_a_text_costs_what_its_task_c
     assert 11 * 1024 <= after.total - before.total <= 13 * 1024
     # Packed, as it travels: the example leaves room for text that is four times as much and more.
     assert _golden(added=4096).total < SAFE_BYTES
-
-
-def test_what_nobody_knows_yet_is_counted(measured):
-    spec, platforms = measured
-    without = copy.deepcopy(spec)
-    del without["root"]["dag"]["tasks"]["evaluator"]["inputs"]["artifacts"]["baseline"]
-    assert estimate_workflow(without, platforms).total < estimate_workflow(spec, platforms).total - 3000
-    nothing = estimate_workflow({"root": {}})
-    assert nothing.tasks == {}
-    # Templates, six nodes, and the 26 characters of "{\"dag\":{\"tasks\":{}}}" as three arguments.
-    assert nothing.frame == 15_000 + 6 * 800 + 3 * 26

@@ -121,9 +121,7 @@ def test_a_replacement_that_is_cut_off_anywhere_is_finished_later(server, connec
             assert len(firing) <= 1, "and no more than one that fires"
             assert apply(connection, changed).schedule.max_concurrency == 2
             assert _only(server)["status"] == ("DISABLED" if was_paused else "ENABLED")
-
-
-def test_a_cut_off_replacement_is_finished_before_the_next_change(server, connection, spec):
+    server.state.recurring.clear()
     apply(connection, spec)
     server.misbehave(_RESUME, 500)
     refused(ClusterError, "", apply, connection, _change(spec, max_concurrency=2))

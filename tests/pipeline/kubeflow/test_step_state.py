@@ -57,7 +57,7 @@ def test_states_follow_from_nodes_with_and_without_attempts(*, steps, phase, end
             assert step.seconds == (30.0 if ran else None), step
 
 
-def test_a_driver_that_failed_for_good_is_a_failed_step_with_its_logs_and_one_that_was_repeated_is_none():
+def test_a_driver_that_failed_for_good_is_a_failed_step_and_one_that_was_repeated_is_none():
     steps = [Step(name="a", failed_drivers=2), Step(name="b", phase="Running", begin=1, failed_attempts=1)]
     workflow = Workflow("wf-1").run(steps, "Running", failed_roots=1)
     assert _shown(workflow, _GOES_ON, a={}, b={}, c={}) == "a succeeded, b running, c pending"
@@ -68,9 +68,6 @@ def test_a_driver_that_failed_for_good_is_a_failed_step_with_its_logs_and_one_th
     assert failed.error == "Kubeflow's driver could not prepare it"
     pod = workflow.node_of("b", driver=True)
     assert failed.pods[:2] == (workflow.id(pod), workflow.pods()[pod])
-
-
-def test_a_run_whose_own_driver_failed_or_has_no_pod_says_so():
     workflow = Workflow("wf-1").run([], "Error", root_fails=True)
     assert _shown(workflow, _ENDED, a={}) == "root failed, a not run"
     root, _ = step_states(details_of(workflow), {"a": {}}, _ENDED)
@@ -105,15 +102,6 @@ def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it()
     assert "condition-1/condition-2/probe-2" in names and "for-loop-1/iteration-1/probe-2" in names
 
 
-def test_the_names_of_pods_are_those_that_argo_gives():
-    workflow = Workflow("wf-1").run([Step(name="a", failed_attempts=1)], "Succeeded")
-    [step] = step_states(details_of(workflow), {}, _ENDED)
-    for attempt in (0, 1):
-        node = workflow.node_of("a", attempt=attempt)
-        assert {workflow.id(node), workflow.pods()[node]} <= set(step.pods)
-    assert step.pods[0] == workflow.id(workflow.node_of("a")), "the last attempt comes first"
-
-
 def test_a_server_of_another_kind_is_shown_without_order():
     details = [
         kfp_server_api.V2beta1PipelineTaskDetail(
@@ -145,7 +133,7 @@ _STEPS = [
 ]
 
 
-def test_ids_are_those_of_argo_and_every_node_is_found_with_what_is_told_of_it():
+def test_ids_and_names_of_pods_are_those_of_argo_and_attempts_come_in_their_order():
     # The example of Argo's own documentation of pod names: a steps template's node.
     assert re.fullmatch(r"wf-\d+", node_id("wf", "wf.root")) and node_id("wf", "") == "wf-2166136261"
     assert node_id("wf", "a") == "wf-3826002220"  # FNV-1a of `a`, 0xE40C292C, from the hash's authors
@@ -157,9 +145,7 @@ def test_ids_are_those_of_argo_and_every_node_is_found_with_what_is_told_of_it()
             detail = tree.details.get(full)
             assert detail is not None, full
             assert (detail.display_name, detail.start_time) == (node.display, node.begin), full
-
-
-def test_attempts_come_in_their_order_and_details_of_another_kind_are_no_workflow():
+    # Details of another kind are no workflow.
     workflow = Workflow("wf-1").run([Step(name="trainer", failed_attempts=2)], "Succeeded", failed_roots=1)
     tree = NodeTree(details_of(workflow))
     assert tree.attempts["wf-1"] == ["wf-1(0)", "wf-1(1)"]
@@ -171,6 +157,12 @@ def test_attempts_come_in_their_order_and_details_of_another_kind_are_no_workflo
     api = kfp_server_api.V2beta1PipelineTaskDetail
     child = kfp_server_api.PipelineTaskDetailChildTask(pod_name="no-hash", task_id=None)
     assert NodeTree([api(display_name="a"), api(display_name="b", child_tasks=[child])]).workflow == ""
+    workflow = Workflow("wf-1").run([Step(name="a", failed_attempts=1)], "Succeeded")
+    [step] = step_states(details_of(workflow), {}, _ENDED)
+    for attempt in (0, 1):
+        node = workflow.node_of("a", attempt=attempt)
+        assert {workflow.id(node), workflow.pods()[node]} <= set(step.pods)
+    assert step.pods[0] == workflow.id(workflow.node_of("a")), "the last attempt comes first"
 
 
 _LAUNCHER = "I1101 01:00:00.123456      30 launcher_v2.go:190] publish success."
@@ -257,7 +249,7 @@ def test_a_drivers_cause_is_left_of_its_log(server, connection, run_id):
     assert everything == _DRIVER and error_in(everything).endswith('failed: secrets "s3" not found')
 
 
-def test_a_trainings_own_lines_are_shown_as_many_as_asked_for(server, connection, run_id):
+def test_a_trainings_own_lines_are_shown_those_of_the_launcher_when_asked_for(server, connection, run_id):
     step = _step(connection, run_id, "example-gen", looks=1)
     training = [*(f"step {i}" for i in range(100)), *_TRAINING]
     server.write_log(run_id, "example-gen", _AROUND.format(training="\n".join(training)))
@@ -265,10 +257,6 @@ def test_a_trainings_own_lines_are_shown_as_many_as_asked_for(server, connection
     assert step_log(connection, run_id, step).splitlines() == [*training[-23:], *errors]
     assert step_log(connection, run_id, step, lines=1000).splitlines() == [*training, *errors]
     assert step_log(connection, run_id, step, lines=3).splitlines() == [training[-1], *errors]
-
-
-def test_lines_of_the_launcher_are_left_out_unless_asked_for_and_pages_are_no_log(server, connection, run_id):
-    step = _step(connection, run_id, "example-gen", looks=1)
     text = f"{_LAUNCHER}\nI am no launcher.go:1]\n{_LAUNCHER}\nread 10 images"
     server.write_log(run_id, "example-gen", text)
     assert step_log(connection, run_id, step) == "I am no launcher.go:1]\nread 10 images"

@@ -84,13 +84,10 @@ def test_an_answer_that_drips_costs_no_more_than_the_limit(hostile):
     over.set()
 
 
-def test_a_size_that_is_no_number_is_ignored_and_a_packed_answer_unpacked(hostile):
+def test_a_size_that_is_no_number_is_ignored_and_of_a_long_log_the_end_is_read(hostile, monkeypatch):
     wrong = [_answer(HEALTH, f"Content-Length: {size}") for size in ("9" * 5000, "\u00b2", "-1", "x")]
     for hostile.answer in (*wrong, _packed(gzip.compress(HEALTH))):
         assert _connect(hostile).server_version == "2.17.0"
-
-
-def test_of_a_log_that_is_too_long_the_end_is_read(hostile, monkeypatch):
     monkeypatch.setattr("pipeline.kubeflow.connection.ANSWER_MIB", 1)
     connection = _connect(hostile, timeout=30)
     hostile.answer = _answer(b"x" * (3 << 20) + b" the end")
@@ -218,7 +215,7 @@ def test_an_unknown_key_and_a_wrong_type_are_refused():
     check_body("V2beta1RecurringRun", {**sent, "runtime_config": {"parameters": {"a": [1, {"b": None}]}}})
 
 
-def test_the_client_meets_the_rules_of_the_server(connection):
+def test_the_client_meets_the_rules_of_the_server_and_of_kubernetes(connection, package_path):
     client = connection.client
     bad = '{"predicates": [{"operation": 1, "key": "nam", "stringValue": "x"}]}'
     version = {"pipeline_id": "p", "version_id": "v"}
@@ -229,9 +226,6 @@ def test_the_client_meets_the_rules_of_the_server(connection):
         ("400: Invalid filter", client.list_runs, (), {"filter": bad}),
     ):
         refused(ClusterError, message, connection.call, "asking", function, *args, **kwargs)
-
-
-def test_an_unknown_field_for_kubernetes_is_refused_when_a_run_is_made(connection, package_path):
     executors = {"exec-trainer": {"imagePullPolicy": "Always", "deadline": 3}}
     platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
     with open(package_path, "a", encoding="utf-8") as file:

@@ -103,7 +103,7 @@ def _record(tmp_path, outputs, **fields):
     )
 
 
-def test_a_full_run(tmp_path):
+def test_the_summary_of_a_full_run_of_one_that_stopped_early_and_of_one_with_spans(tmp_path):
     metrics = {"DetectionBoxes_Precision/mAP": 0.5, "DetectionBoxes_Precision/mAP@.50IOU": 0.9}
     points = metrics | {"Keypoints_Precision/mAP@.50IOU": 0.7}
     lite = {"file": "model_int8.tflite", "metrics": points, "passed": False, "size_bytes": 1}
@@ -123,9 +123,6 @@ def test_a_full_run(tmp_path):
     assert "not published: mAP fell by 0.1" in str(page)
     assert "refused" in str(page) and "0.900" in str(page)
     assert data["places"]["report"].endswith("runs/r/report.html")
-
-
-def test_a_run_that_stopped_early_and_the_spans_of_one_that_had_any(tmp_path):
     page, data = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
     assert data["models"] == [] and data["pushed"] is None
     assert "example_gen" in str(page)
@@ -176,16 +173,7 @@ def _waits(write, count):
     return waits.seconds
 
 
-def test_the_page_is_written_again_and_again_and_less_often_where_it_takes_long(monkeypatch):
-    written = []
-    assert _waits(lambda: written.append(1), 3) == [2.0, 8.0, 8.0, 8.0] and len(written) == 3
-    # Writing may take a twentieth of the time: 3 s every 60 s.
-    moments = iter((0.0, 3.0, 100.0, 100.1))
-    monkeypatch.setattr(local_run, "time", types.SimpleNamespace(monotonic=lambda: next(moments)))
-    assert _waits(lambda: None, 2) == [2.0, pytest.approx(60.0), 8.0]
-
-
-def test_a_page_that_cannot_be_written_ends_the_writing_and_a_run_that_fails_is_not_held_up(caplog):
+def test_the_page_is_written_less_often_where_it_takes_long_and_holds_nothing_up(caplog, monkeypatch):
     write = mock.Mock(side_effect=OSError("No space left on device"))
     with LiveReport(write, seconds=0.0) as page:
         page._thread.join(10)
@@ -193,6 +181,12 @@ def test_a_page_that_cannot_be_written_ends_the_writing_and_a_run_that_fails_is_
     assert "it is written when the run has ended" in caplog.text
     with pytest.raises(ValueError, match="early"), LiveReport(lambda: pytest.fail("written"), seconds=100.0):
         raise ValueError("early")
+    written = []
+    assert _waits(lambda: written.append(1), 3) == [2.0, 8.0, 8.0, 8.0] and len(written) == 3
+    # Writing may take a twentieth of the time: 3 s every 60 s.
+    moments = iter((0.0, 3.0, 100.0, 100.1))
+    monkeypatch.setattr(local_run, "time", types.SimpleNamespace(monotonic=lambda: next(moments)))
+    assert _waits(lambda: None, 2) == [2.0, pytest.approx(60.0), 8.0]
 
 
 _RECORD = record(run_id="20260101-000000-aaaa", pipeline_name="p", status="running")
@@ -229,12 +223,17 @@ def test_the_newest_run_is_the_default_and_stays_it_when_the_clock_is_set_back(t
     assert len({new_run_id() for _ in range(100)}) > 90
 
 
-def test_a_workspace_s_name_is_no_pattern(tmp_path):
+def test_a_workspace_s_name_is_no_pattern_and_a_lock_that_is_a_link_is_refused(tmp_path):
     mine, neighbour = Workspace(str(tmp_path / "w[1]")), Workspace(str(tmp_path / "w1"))
     mine.write_info(dataclasses.replace(_RECORD, status="succeeded"))
     neighbour.write_info(dataclasses.replace(_RECORD, run_id="20270101-000000-aaaa", status="failed"))
     (tmp_path / "w[1]" / "runs" / "without-record").mkdir()
     assert [r.run_id for r in mine.runs()] == [_RECORD.run_id]
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(StorageError, match="found a link"), Workspace(str(tmp_path)).lock():
+        pass
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog):
@@ -250,11 +249,3 @@ def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog)
     for name in (*range(len(texts)), "g"):
         assert f"runs/{name}/run.json is left out" in caplog.text
     assert workspace.run().run_id == _RECORD.run_id
-
-
-def test_a_lock_that_is_a_link_is_refused_and_its_target_left_alone(tmp_path):
-    (tmp_path / "precious").write_text("precious")
-    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(StorageError, match="found a link"), Workspace(str(tmp_path)).lock():
-        pass
-    assert (tmp_path / "precious").read_text() == "precious"

@@ -21,18 +21,7 @@ from detection_core.artifacts.published import PUSHED
 from detection_core.report.page import CONTENT_SECURITY_POLICY, PictureBudget
 from detection_core.storage import files
 from detection_core.training.validation import PictureFiles, ValidationPicture
-from pipeline.report.writer import (
-    evaluations,
-    folder_of,
-    metric_columns,
-    read_text,
-    render_report,
-    step_summary,
-    steps_of,
-    trainings,
-    unfinished_training,
-    write_report,
-)
+from pipeline.report import writer
 from tests.support.fixture_run import write_run
 from tests.support.html_page import Page
 from tests.support.run_records import record, step
@@ -46,7 +35,7 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def text(run):
     with mock.patch.object(logging.Logger, "warning") as warn:
-        found = render_report(run)
+        found = writer.render_report(run)
     assert not warn.called, "every artifact of a whole run is on its page"
     return found
 
@@ -57,7 +46,7 @@ def page(text):
 
 
 def test_one_file_without_script_or_link_elsewhere_and_the_same_each_time(run, text, page, tmp_path):
-    write_report(run, str(tmp_path / "report.html"))
+    writer.write_report(run, str(tmp_path / "report.html"))
     assert (tmp_path / "report.html").read_text() == text and len(text) < 3_000_000
     assert "script" not in page.tags
     policy = markupsafe.escape(CONTENT_SECURITY_POLICY)
@@ -95,7 +84,7 @@ def test_parts_that_are_missing_are_left_out_and_pictures_stop_at_the_budget(run
     def rendered(*keep):
         unrun = {"outputs": {}, "state": "not run"}
         steps = tuple(s if s.id in keep else dataclasses.replace(s, **unrun) for s in run.steps)
-        return Page(render_report(dataclasses.replace(run, steps=steps)))
+        return Page(writer.render_report(dataclasses.replace(run, steps=steps)))
 
     for keep in ((), ("example_gen",), ("trainer",), ("tflite_exporter", "pusher"), ("quantized_evaluator",)):
         page = rendered(*keep)
@@ -116,11 +105,11 @@ def test_a_failed_run_says_where_and_why_and_a_refused_detector_is_not_called_pu
     error = "loss is <NaN> at step 7"
     trainer = step("trainer", "failed", seconds=3.0, error=error)
     steps = (step("example_gen", seconds=1.0), trainer, step("pusher", "not run"))
-    page = Page(render_report(record(*steps, status="failed", started="2026-01-01T00:00:00+00:00")))
+    page = Page(writer.render_report(record(*steps, status="failed", started="2026-01-01T00:00:00+00:00")))
     assert "Failed at trainer" in page.text and page.text.count(error) == 2 and "4.0 s" in page.text
     reasons = ["evaluator: mAP is 0.2, below 0.85"]
     (tmp_path / "pushed.json").write_text(json.dumps({"pushed": False, "version": None, "reasons": reasons}))
-    page = Page(render_report(record(step("pusher", outputs={"pushed_model": str(tmp_path)}))))
+    page = Page(writer.render_report(record(step("pusher", outputs={"pushed_model": str(tmp_path)}))))
     assert "Not published" in page.text and reasons[0] in page.text
 
 
@@ -133,7 +122,7 @@ def test_damaged_artifacts_cost_their_part_of_the_page_alone(run, tmp_path, capl
     history.write_text(history.read_text()[:-30])
     (copy / "quantized_evaluator/evaluation/pictures/index.json").unlink()
     steps = (dataclasses.replace(s, outputs={n: str(copy / s.id / n) for n in s.outputs}) for s in run.steps)
-    page = Page(render_report(dataclasses.replace(run, steps=tuple(steps))))
+    page = Page(writer.render_report(dataclasses.replace(run, steps=tuple(steps))))
     assert "Quantized detector" in page.text and "Training: loss" in page.text
     damaged = (
         ("metrics.json", "[]"),
@@ -149,7 +138,7 @@ def test_damaged_artifacts_cost_their_part_of_the_page_alone(run, tmp_path, capl
         files.write_text(str(folder / "metrics.json"), '{"metrics": {}}')
         files.write_text(str(folder / name), text)
         run = record(step("evaluator", outputs={"evaluation": str(folder)}))
-        assert "evaluator" in Page(render_report(run)).text
+        assert "evaluator" in Page(writer.render_report(run)).text
         assert f"{folder}/{name.split('/')[0]}" in caplog.text and "is left out" in caplog.text, text
 
 
@@ -160,7 +149,9 @@ def test_names_from_data_cannot_become_markup(run, tmp_path):
     curves = json.loads((copy / "curves.json").read_text())
     curves["classes"][0]["name"] = curves["confusion"]["labels"][0] = evil
     (copy / "curves.json").write_text(json.dumps(curves))
-    text = render_report(record(step("evaluator", outputs={"evaluation": str(copy)}), pipeline_name=evil))
+    text = writer.render_report(
+        record(step("evaluator", outputs={"evaluation": str(copy)}), pipeline_name=evil)
+    )
     page = Page(text)
     assert "script" not in page.tags
     assert page.text.count(evil.replace("\x1b", "\\x1b")) >= 4  # title, heading, table, chart
@@ -174,10 +165,10 @@ def test_the_data_are_shown_as_data_validator_left_them(run, tmp_path):
     FINDINGS.write(folder, DataFindings(findings=[]))
     examples = next(s for s in run.steps if s.id == "example_gen")
     validated = record(examples, step("data_validator", outputs={"anomalies": folder}))
-    assert "3 images, 5 objects, of the validator" in render_report(validated)
+    assert "3 images, 5 objects, of the validator" in writer.render_report(validated)
     # What an older version validated has findings alone.
     os.remove(CARD.path(folder))
-    older = render_report(validated)
+    older = writer.render_report(validated)
     assert "of the validator" not in older and 'id="data"' in older and "Nothing was found" in older
 
 
@@ -187,7 +178,7 @@ def test_the_page_of_a_run_that_goes_on_loads_itself_again_and_shows_how_far_it_
     work.mkdir(parents=True)
     (work / "history.jsonl").write_text('{"step": 7, "loss": 1.25}\n')
     trainer = step("trainer", "running", started="2026-01-01T00:00:00+00:00")
-    page = render_report(record(trainer, status="running", workspace=str(tmp_path)))
+    page = writer.render_report(record(trainer, status="running", workspace=str(tmp_path)))
     assert '<meta http-equiv="refresh" content="20">' in page and "loads itself again" in page
     assert "Training: loss" in page
 
@@ -200,27 +191,24 @@ def test_each_evaluator_s_findings_and_the_baseline_of_the_first(tmp_path):
         curve = ClassCurve(name="cat", ap50=0.5, recall=[0, 1], precision=[1, 0.5])
         CURVES.write(folder, Curves(classes=[curve], score_threshold=0.5))
         steps.append(step("evaluator", id=id_, outputs={"evaluation": folder}))
-    found = evaluations(record(*steps), PictureBudget())
+    found = writer.evaluations(record(*steps), PictureBudget())
     assert [e.title for e in found] == ["Float detector", "Quantized detector"]
     assert all(e.chart is not None and e.left_out == 0 for e in found)
     # The quantized detector's baseline is the float one, so it gets no separate column.
-    titles = [title for title, _ in metric_columns(found)]
+    titles = [title for title, _ in writer.metric_columns(found)]
     assert titles == ["Float detector", "Deployed baseline", "Quantized detector"]
 
 
-def test_bars_are_in_percent_of_the_longest_step():
-    found = step_summary(record(step("trainer", seconds=2.0), step("pusher", "cached", seconds=0.5)))
+def test_bars_are_in_percent_of_the_longest_step_and_outputs_by_component():
+    found = writer.step_summary(record(step("trainer", seconds=2.0), step("pusher", "cached", seconds=0.5)))
     assert [row["percent"] for row in found["rows"]] == [100, 25]
     assert (found["seconds"], found["executed"], found["cached"]) == (2.5, 1, 1)
-
-
-def test_outputs_by_component():
     quantized = step("evaluator", "cached", id="quantized_evaluator", outputs={"evaluation": "/b"})
     steps = (step("evaluator", outputs={"evaluation": "/a"}), quantized, step("pusher", "not run"))
     run = record(*steps, status="failed")
-    assert [s.id for s in steps_of(run, "evaluator")] == ["evaluator", "quantized_evaluator"]
-    assert folder_of(run, "evaluator", "evaluation") == "/a"
-    assert folder_of(run, "pusher", "pushed_model") == ""
+    assert [s.id for s in writer.steps_of(run, "evaluator")] == ["evaluator", "quantized_evaluator"]
+    assert writer.folder_of(run, "evaluator", "evaluation") == "/a"
+    assert writer.folder_of(run, "pusher", "pushed_model") == ""
 
 
 def test_what_is_missing_or_torn_is_not_there(tmp_path, caplog):
@@ -228,7 +216,10 @@ def test_what_is_missing_or_torn_is_not_there(tmp_path, caplog):
     folder = str(tmp_path)
     assert PUSHED.find_usable("") is PUSHED.find_usable(f"{folder}/nowhere") is None and not caplog.text
     assert PUSHED.find_usable(folder) is None and "pushed.json" in caplog.text
-    assert read_text(folder, "pushed.json") == '{"pushed": ' and read_text(folder, "missing") is None
+    assert (
+        writer.read_text(folder, "pushed.json") == '{"pushed": '
+        and writer.read_text(folder, "missing") is None
+    )
 
 
 NOON = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
@@ -236,7 +227,7 @@ NOON = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
 
 def _training(tmp_path, state="running", started=str(NOON), component="trainer"):
     run = record(step("trainer", state, started=started), status="running", workspace=str(tmp_path))
-    return unfinished_training(run, component)
+    return writer.unfinished_training(run, component)
 
 
 def _history(tmp_path, name, minutes):
@@ -265,17 +256,14 @@ def _artifacts(**outputs):
     return record(step("trainer", outputs={name: str(path) for name, path in outputs.items()}))
 
 
-def test_a_training_without_history_or_report_is_left_out(tmp_path):
+def test_a_training_without_history_is_left_out_and_validations_have_known_metrics(tmp_path, monkeypatch):
     artifacts = _artifacts(model_run=tmp_path)
-    assert trainings(artifacts) == trainings(_artifacts()) == []
+    assert writer.trainings(artifacts) == writer.trainings(_artifacts()) == []
     (tmp_path / "history.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
-    (training,) = trainings(artifacts)
+    (training,) = writer.trainings(artifacts)
     assert training["loss_chart"].series == ["total"] and training["loss_chart"].lines[0][0]
     assert training["rate_chart"] is None  # no learning rate in the history
     assert training["validation_chart"] is None
-
-
-def test_validations_are_drawn_with_the_metrics_that_people_know(tmp_path, monkeypatch):
     (tmp_path / "history.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
     (tmp_path / "validation.jsonl").write_text(
         '{"step": 1, "score": 0.5, "metrics": {"DetectionBoxes_Precision/mAP": 0.25}}\n'
@@ -286,7 +274,7 @@ def test_validations_are_drawn_with_the_metrics_that_people_know(tmp_path, monke
         "pipeline.report.writer.line_chart",
         lambda title, _, lines, **options: drawn.setdefault(title, lines),
     )
-    trainings(_artifacts(model_run=tmp_path))
+    writer.trainings(_artifacts(model_run=tmp_path))
     lines = drawn["Training: validation"]
     found = [(line.label, list(line.x), list(line.y)) for line in lines]
     assert found == [("score", [1], [0.5]), ("mAP", [1], [0.25])]
@@ -300,7 +288,7 @@ def test_the_same_images_are_shown_at_the_first_the_last_and_a_step_between(tmp_
     action.start(0)
     for number in (10, 20, 30, 40, 50):
         action.validated(ValidationLine(step=number))
-    (training,) = trainings(_artifacts(model_run=tmp_path))
+    (training,) = writer.trainings(_artifacts(model_run=tmp_path))
     shown = [(p.source_id, p.caption) for p in training["pictures"]]
     assert shown == [(f"image {i}", f"step {step}") for i in range(2) for step in (10, 30, 50)]
     assert all(p.data.startswith("data:image/jpeg;base64,") for p in training["pictures"])

@@ -16,15 +16,6 @@ from detection_core.errors import ConfigError
 from pipeline.settings import kubeflow_settings as names
 from pipeline.settings import setting_types as types
 from pipeline.settings.kubeflow_settings import ConnectionOptions
-from pipeline.settings.setting_types import (
-    IsPath,
-    Settings,
-    Text,
-    UnquotedText,
-    between,
-    is_unquoted_text,
-    setting,
-)
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.validation_errors import locating_errors
 from pipeline.settings.workflow_settings import PipelineSettings, Split
@@ -34,21 +25,21 @@ from tests.support.cases import refused
 from tests.support.refusals import not_refused
 
 
-class Inner(Settings):
-    count: Annotated[int, between(1, 3)] = 1
+class Inner(types.Settings):
+    count: Annotated[int, types.between(1, 3)] = 1
 
 
-class Outer(Settings):
-    name: Annotated[Text, types.matching("[a-z]+", "small letters", longest=5)]
+class Outer(types.Settings):
+    name: Annotated[types.Text, types.matching("[a-z]+", "small letters", longest=5)]
     inner: Inner = Inner()
     share: float = 0.5
     on: bool = False
     kind: Literal["", "red", "blue"] = ""
-    names: Annotated[list[Text], types.NOT_EMPTY] = setting(lambda: ["x"], "")
-    table: dict[Text, Split] = setting(dict, "")
+    names: Annotated[list[types.Text], types.NOT_EMPTY] = types.setting(lambda: ["x"], "")
+    table: dict[types.Text, Split] = types.setting(dict, "")
     note: types.MultilineText = ""
-    word: Annotated[Text, types.one_of("a", "b")] = "a"
-    free: dict[Text, types.Plain] = setting(dict, "")
+    word: Annotated[types.Text, types.one_of("a", "b")] = "a"
+    free: dict[types.Text, types.Plain] = types.setting(dict, "")
     when: types.UnquotedText = ""
 
 
@@ -159,7 +150,7 @@ NONSENSE = [
 ]
 
 
-def test_nonsense_is_refused_with_its_line(tmp_path):
+def test_nonsense_is_refused_with_its_line_all_at_once_in_the_order_of_the_file(tmp_path):
     path = tmp_path / "settings.yaml"
 
     def load(text):
@@ -168,10 +159,6 @@ def test_nonsense_is_refused_with_its_line(tmp_path):
 
     cases = [(text, rf"settings.yaml:\d+: .*{message}") for text, message in NONSENSE]
     assert not not_refused(load, cases, ConfigError)
-
-
-def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path):
-    path = tmp_path / "settings.yaml"
     path.write_text(
         "name: t\n"
         "workspace: w\n"
@@ -197,7 +184,7 @@ def _models(model=PipelineSettings):
     yield model
     for field in model.model_fields.values():
         for kind in [field.annotation, *typing.get_args(field.annotation)]:
-            if isinstance(kind, type) and issubclass(kind, Settings):
+            if isinstance(kind, type) and issubclass(kind, types.Settings):
                 yield from _models(kind)
 
 
@@ -213,8 +200,10 @@ def test_settings_are_frozen_checked_described_and_every_default_fits_its_own_ty
             if not field.is_required():
                 default = field.get_default(call_default_factory=True)
                 kind = typing.Annotated[(field.annotation, *field.metadata, None)]
-                brings_its_own = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
-                config = None if brings_its_own else Settings.model_config
+                brings_its_own = isinstance(field.annotation, type) and issubclass(
+                    field.annotation, types.Settings
+                )
+                config = None if brings_its_own else types.Settings.model_config
                 adapter = pydantic.TypeAdapter(kind, config=config)
                 assert adapter.validate_python(default) == default, f"{model.__name__}.{name}"
     for model in MODELS:
@@ -227,13 +216,13 @@ def test_settings_are_frozen_checked_described_and_every_default_fits_its_own_ty
 
 
 def test_marks_of_a_field_are_found():
-    class Section(Settings):
-        path: typing.Annotated[Text, IsPath(words=("none",))] = ""
-        when: UnquotedText = ""
-        count: typing.Annotated[int, between(1, 3)] = 1
+    class Section(types.Settings):
+        path: typing.Annotated[types.Text, types.IsPath(words=("none",))] = ""
+        when: types.UnquotedText = ""
+        count: typing.Annotated[int, types.between(1, 3)] = 1
 
     fields = Section.model_fields
-    assert [name for name, field in fields.items() if is_unquoted_text(field)] == ["when"]
+    assert [name for name, field in fields.items() if types.is_unquoted_text(field)] == ["when"]
     assert Section(when=3).when == "3"
     properties = Section.model_json_schema()["properties"]
     assert properties["when"]["type"] == ["string", "number"]
@@ -271,7 +260,7 @@ def validator():
     return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
-def test_the_page_and_the_schema_are_those_of_the_models():
+def test_the_page_and_the_schema_are_those_of_the_models_and_examples_fit(validator):
     page = PAGE.read_text(encoding="utf-8")
     assert page == render_page(page), _REWRITE
     assert SCHEMA.read_text(encoding="utf-8") == render_schema(), _REWRITE
@@ -281,9 +270,6 @@ def test_the_page_and_the_schema_are_those_of_the_models():
     assert len(expected) > 70 and [key for key in expected if f"| `{key}` |" not in page] == []
     with pytest.raises(ValueError, match="found 0 times"):
         render_page("# Settings\n")
-
-
-def test_an_example_fits_the_schema_that_its_first_line_names(validator):
     validator.check_schema(json.loads(render_schema()))
     for path in sorted(ROOT.glob("examples/*/settings*.yaml")):
         text = path.read_text(encoding="utf-8")
@@ -292,7 +278,7 @@ def test_an_example_fits_the_schema_that_its_first_line_names(validator):
         validator.validate(yaml.safe_load(text))
 
 
-def test_an_editor_marks_what_is_wrong(validator):
+def test_an_editor_marks_what_is_wrong_and_nothing_that_is_right(validator):
     for change in (
         {"nme": "x"},
         {"name": "no spaces"},
@@ -306,9 +292,6 @@ def test_an_editor_marks_what_is_wrong(validator):
         tree = {**tree_with(), **change}
         assert not validator.is_valid(tree), change
         refused(ConfigError, "", _validate, PipelineSettings, tree)
-
-
-def test_an_editor_marks_nothing_that_is_right(validator):
     wrong, right = [], 0
     for value in (None, -7, 3, 0.5, "", "text", "2", True, [], ["a"], {}, {"a": "b"}):
         for key in KEYS:

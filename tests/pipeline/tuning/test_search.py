@@ -232,7 +232,7 @@ def test_a_search_goes_on_and_another_is_not_mixed_with_it(tmp_path, digits, ste
         tune(digits, other, folder, options(5), run_steps=lambda _: steps)
 
 
-def test_what_the_config_does_not_take_or_the_settings_set_is_refused_before_anything_runs(digits, tmp_path):
+def test_what_the_config_does_not_take_is_refused_and_a_validation_of_ones_own_stays(digits, tmp_path):
     for name, parameter, message in (
         ("train_config.no_such", Parameter(low=1, high=2), "no_such"),
         ("train_config.batch_size", Parameter(choices=(4, "many")), "batch_size"),
@@ -241,9 +241,6 @@ def test_what_the_config_does_not_take_or_the_settings_set_is_refused_before_any
     digits = load_settings(SETTINGS, [f"data.path={tmp_path}", f"train.overrides.{CLIP}=3"])
     with pytest.raises(ConfigError, match=rf"{CLIP}: expected a field that only the search sets"):
         check_space(digits, CLIPPING)
-
-
-def test_a_validation_of_ones_own_stays():
     config = load_pipeline_config(CONFIG)
     assert validation_overrides(config) == {"train_config.validation": {"every_steps": 220}}
     for own in ({"train_config.validation": {}}, {"eval_config.eval_interval_secs": 60}):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from components.trainer import run as trainer
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
@@ -132,10 +133,7 @@ def space(tmp_path, text):
     return load_space(str(path))
 
 
-def test_ranges_and_choices_are_read(tmp_path):
-    found = space(
-        tmp_path,
-        """
+SPACE = """
 parameters:
   learning_rate: {low: 1e-4, high: 0.1, log: true}
   train_config.batch_size: {low: 4, high: 16, step: 4}
@@ -146,25 +144,19 @@ sampler: random
 pruner: hyperband
 startup_trials: 2
 seed: 3
-""",
+"""
+
+
+def test_ranges_and_choices_are_read(tmp_path):
+    found = space(tmp_path, SPACE)
+    rate, batch, clip, augmentation = (found.parameters[name] for name in yaml.safe_load(SPACE)["parameters"])
+    assert rate == Parameter(low=1e-4, high=0.1, log=True) and batch == Parameter(low=4, high=16, step=4)
+    assert augmentation == Parameter(choices=("ssd_random_crop {}", "random_horizontal_flip {}"))
+    assert (
+        clip == Parameter(low=0.0, high=10.0) and isinstance(clip.low, float) and isinstance(batch.low, int)
     )
-    assert found == Space(
-        parameters={
-            "learning_rate": Parameter(low=1e-4, high=0.1, log=True),
-            "train_config.batch_size": Parameter(low=4, high=16, step=4),
-            "train_config.gradient_clipping_by_norm": Parameter(low=0.0, high=10.0),
-            "train_config.data_augmentation_options[0]": Parameter(
-                choices=("ssd_random_crop {}", "random_horizontal_flip {}")
-            ),
-        },
-        trials=7,
-        sampler="random",
-        pruner="hyperband",
-        startup_trials=2,
-        seed=3,
-    )
-    assert isinstance(found.parameters["train_config.batch_size"].low, int)
-    assert isinstance(found.parameters["train_config.gradient_clipping_by_norm"].low, float)
+    chosen = {"trials": 7, "sampler": "random", "pruner": "hyperband", "startup_trials": 2, "seed": 3}
+    assert found == Space(parameters=found.parameters, **chosen) and len(found.parameters) == 4
 
 
 WRONG = [

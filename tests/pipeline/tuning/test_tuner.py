@@ -61,24 +61,21 @@ def test_workers_train_at_the_same_time_and_where_every_training_fails_the_searc
     assert [r.state for r in search.records()] == ["failed"] * 3
 
 
-def test_values_that_nothing_can_be_trained_with_are_the_worst_not_an_error(tmp_path):
-    space = Space(parameters={"end": Parameter(choices=("unfit", "well"))}, sampler="random", seed=1)
-    search, tuner = tuned(tmp_path, space, 8)
-    tuner.run()
-    for record in search.records():
+def test_values_that_nothing_can_be_trained_with_are_the_worst_and_what_a_failure_learned_is_kept(tmp_path):
+    def searched(end, trials):
+        space = Space(parameters={"end": Parameter(choices=(end, "well"))}, sampler="random", seed=1)
+        search, tuner = tuned(tmp_path / end, space, trials)
+        tuner.run()
+        return search.records(), tuner
+
+    for record in searched("unfit", 8)[0]:
         unfit = record.overrides["end"] == "unfit"
         assert record.state == ("pruned" if unfit else "complete")
         assert record.reason == ("expected a finite loss, found nan" if unfit else "")
-
-
-def test_what_a_training_that_failed_has_learned_is_kept(tmp_path):
-    space = Space(parameters={"end": Parameter(choices=("break", "well"))}, sampler="random", seed=1)
-    search, tuner = tuned(tmp_path, space, 4)
-    tuner.run()
-    states = {r.number: r.state for r in search.records()}
-    assert set(states.values()) == {"failed", "complete"}
-    for number, state in states.items():
-        assert os.path.exists(tuner.trial_folder(number).work) == (state == "failed")
+    records, tuner = searched("break", 4)
+    assert {record.state for record in records} == {"failed", "complete"}
+    for record in records:
+        assert os.path.exists(tuner.trial_folder(record.number).work) == (record.state == "failed")
 
 
 def test_a_search_goes_on_with_more_trials_and_after_it_was_killed(tmp_path):

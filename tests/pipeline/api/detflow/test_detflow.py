@@ -96,7 +96,7 @@ DATA = SimpleNamespace()
 DType = enum.Enum("DType", ["uint8", "int16"])  # as TensorFlow has them: objects with a name
 
 
-def test_what_is_asked_for():
+def test_what_is_asked_for_and_what_files_have_not_is_refused():
     for config, file_format, steps in (
         (QuantizationConfig.for_int8(DATA), "int8", 500),
         (QuantizationConfig.for_int8(DATA, quantization_steps=8), "int8", 8),
@@ -111,9 +111,6 @@ def test_what_is_asked_for():
     ):
         assert (config.file_format, config.quantization_steps) == (file_format, steps)
         assert file_format in repr(config)
-
-
-def test_what_files_have_not_is_refused():
     cases = [
         ({"inference_input_type": DType.int16}, "^inference_input_type: "),
         ({"inference_output_type": "int8"}, "^inference_output_type: "),
