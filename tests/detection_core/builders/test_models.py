@@ -9,14 +9,7 @@ import tensorflow as tf
 import tf_keras
 from google.protobuf.message_factory import GetMessageClass
 
-from detection_core.builders import (
-    augment,
-    backbones,
-    detector_parts,
-    heads,
-    input_pipeline,
-    optimizer,
-)
+from detection_core.builders import augment, backbones, detector_parts, heads, input_pipeline, optimizer
 from detection_core.builders.backbones import BACKBONES, register_backbone
 from detection_core.builders.detector import (
     build_detector,
@@ -102,10 +95,7 @@ OR = " or ".join(FAMILIES)
 
 
 @cases(
-    (
-        "experimental_model { name: 'x' }",
-        f"expected {OR}, found x",
-    ),
+    ("experimental_model { name: 'x' }", f"expected {OR}, found x"),
     ("", f"expected {OR}, found none: set one"),
     ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
     ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),

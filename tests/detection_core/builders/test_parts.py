@@ -26,10 +26,7 @@ from detection_core.builders.oneof import build_oneof
 from detection_core.config.check import check_message
 from detection_core.config.messages.detector_parts import INITIALIZER_NAMES
 from detection_core.errors import ModelError
-from detection_core.parts.heads import (
-    ConvolutionalHead,
-    WeightSharedHead,
-)
+from detection_core.parts.heads import ConvolutionalHead, WeightSharedHead
 from detection_core.parts.layers import layer_hyperparams as layers
 from detection_core.parts.losses import replace_nan_targets
 from detection_core.protos import box_predictor_pb2, hyperparams_pb2, losses_pb2

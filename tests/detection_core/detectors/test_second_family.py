@@ -100,10 +100,7 @@ def test_it_is_evaluated(trained, tmp_path):
     options = EvaluateOptions(split="train", pictures=2)
     config = point_at_examples(own_config(trained.folder), trained.examples, eval_split="train")
     report = evaluate_config(
-        model_path=trained.folder,
-        config=config,
-        evaluation_dir=str(tmp_path / "evaluation"),
-        options=options,
+        model_path=trained.folder, config=config, evaluation_dir=str(tmp_path / "evaluation"), options=options
     )
     assert report.images == 6
     for kind in ("DetectionBoxes", "DetectionMasks", "Keypoints"):

@@ -9,12 +9,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.parts.anchors import choice
-from detection_core.parts.anchors.choice import (
-    AnchorMap,
-    aspect_clusters,
-    best_overlaps,
-    matched_fraction,
-)
+from detection_core.parts.anchors.choice import AnchorMap, aspect_clusters, best_overlaps, matched_fraction
 from detection_core.parts.anchors.generators import (
     AnchorGrid,
     FlexibleGridAnchorGenerator,

@@ -13,11 +13,7 @@ from detection_core.parts.heads import (
     WeightSharedHead,
     per_anchor,
 )
-from detection_core.parts.layers.layer_hyperparams import (
-    BatchNormOptions,
-    LayerHyperparams,
-    Regularizer,
-)
+from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams, Regularizer
 from detection_core.parts.layers.network_layers import NetworkLayers
 from tests.support.cases import cases, refused
 

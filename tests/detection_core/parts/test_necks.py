@@ -7,11 +7,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.parts import necks
-from detection_core.parts.layers.layer_hyperparams import (
-    BatchNormOptions,
-    LayerHyperparams,
-    Regularizer,
-)
+from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams, Regularizer
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.necks import ExtraLayersOptions, FpnOptions, extra_layers, feature_pyramid
 from tests.support.cases import cases

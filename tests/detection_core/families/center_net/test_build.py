@@ -74,8 +74,7 @@ def _few(values):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.zoo) for name in EXTRACTOR_FACTS],
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.zoo) for name in EXTRACTOR_FACTS]
 )
 def test_an_extractor_computes_what_the_reference_s_does(name):
     facts = EXTRACTOR_FACTS[name]

@@ -70,12 +70,7 @@ CASES = {
     "keypoints_only_suppressed": (1, False, [_task()], HARD),
     "rescored": (1, True, [_task(rescored=True, rescoring_threshold=0.4)], None),
     "rescored_clipped": (2, True, [_task(rescored=True, rescoring_threshold=0.2, clipped=True)], None),
-    "scaled_ratio": (
-        1,
-        True,
-        [_task(ranking="score_scaled_distance_ratio", distance_multiplier=0.2)],
-        None,
-    ),
+    "scaled_ratio": (1, True, [_task(ranking="score_scaled_distance_ratio", distance_multiplier=0.2)], None),
     "gaussian": (1, True, [_task(ranking="gaussian_weighted", wider=2.0)], None),
     "gaussian_rescored": (2, True, [_task(ranking="gaussian_weighted", rescored=True)], None),
     "depth": (1, True, [_task(depths=1)], None),

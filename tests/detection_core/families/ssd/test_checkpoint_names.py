@@ -17,11 +17,7 @@ from detection_core.parts.backbones.mobilenet import (
     mobilenet_v1,
     mobilenet_v2,
 )
-from detection_core.parts.heads import (
-    ConvolutionalHead,
-    HeadOutputs,
-    WeightSharedHead,
-)
+from detection_core.parts.heads import ConvolutionalHead, HeadOutputs, WeightSharedHead
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.necks import (
