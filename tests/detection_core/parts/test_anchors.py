@@ -8,18 +8,8 @@ import pytest
 import tensorflow as tf
 
 from detection_core.errors import ModelError
-from detection_core.parts.anchors import choice
+from detection_core.parts.anchors import choice, generators
 from detection_core.parts.anchors.choice import AnchorMap, aspect_clusters, best_overlaps, matched_fraction
-from detection_core.parts.anchors.generators import (
-    AnchorGrid,
-    FlexibleGridAnchorGenerator,
-    GridAnchorGenerator,
-    MultiscaleAnchorGenerator,
-    SsdAnchorGenerator,
-    check_map_count,
-    size_of,
-    tile,
-)
 from tests.support.batches import lay_anchors, slow_iou
 from tests.support.cases import cases, refused
 
@@ -28,17 +18,17 @@ from tests.support.cases import cases, refused
 def test_anchors_are_laid_by_row_column_and_size(*, shape, sizes):
     laid = {"stride": (16.0, 8.0), "offset": (7.5, 0.0)}
     expected = lay_anchors([AnchorMap(shape=shape, sizes=sizes, **laid)])
-    np.testing.assert_allclose(tile(shape, sizes, **laid), expected, atol=1e-5)
-    assert tile((0, 3), sizes, **laid).shape == (0, 4)
+    np.testing.assert_allclose(generators.tile(shape, sizes, **laid), expected, atol=1e-5)
+    assert generators.tile((0, 3), sizes, **laid).shape == (0, 4)
 
 
 def test_sizes_follow_scale_and_ratio_and_another_number_of_maps_is_refused():
     for ratio in (0.5, 1.0, 2.0, 3.0):
-        height, width = size_of(0.3, ratio)
+        height, width = generators.size_of(0.3, ratio)
         assert (height * width, width / height) == pytest.approx((0.09, ratio))
-    check_map_count(6, 6)
+    generators.check_map_count(6, 6)
     with pytest.raises(ModelError, match=r"expected 6 feature maps.*found 5; make the levels \(num_layers"):
-        check_map_count(5, 6)
+        generators.check_map_count(5, 6)
 
 
 def anchors(*sides):
@@ -104,22 +94,28 @@ def test_a_box_is_matched_from_half_on_and_clusters_are_the_ratios_that_boxes_ha
 
 def test_flexible_grids_by_hand():
     grids = (
-        AnchorGrid(base_sizes=(8.0, 4.0), aspect_ratios=(1.0, 4.0), stride=(8.0, 8.0), offset=(4.0, 4.0)),
-        AnchorGrid(base_sizes=(16.0,), aspect_ratios=(1.0,), stride=(16.0, 16.0), offset=(0.0, 8.0)),
+        generators.AnchorGrid(
+            base_sizes=(8.0, 4.0), aspect_ratios=(1.0, 4.0), stride=(8.0, 8.0), offset=(4.0, 4.0)
+        ),
+        generators.AnchorGrid(
+            base_sizes=(16.0,), aspect_ratios=(1.0,), stride=(16.0, 16.0), offset=(0.0, 8.0)
+        ),
     )
-    generator = FlexibleGridAnchorGenerator(grids=grids, normalised=False)
+    generator = generators.FlexibleGridAnchorGenerator(grids=grids, normalised=False)
     assert generator.num_anchors_per_location() == [2, 1]
     pixels = generator.generate([(1, 2), (1, 1)], 16, 32)
     np.testing.assert_allclose(pixels[0], [[0, 0, 8, 8], [3, 0, 5, 8], [0, 8, 8, 16], [3, 8, 5, 16]])
     np.testing.assert_allclose(pixels[1], [[-8, 0, 8, 16]])
     refused(ModelError, "expected 2 feature maps", generator.generate, [(1, 2)], 16, 32)
-    found = FlexibleGridAnchorGenerator(grids=grids, normalised=True).generate([(1, 2), (1, 1)], 16, 32)
+    found = generators.FlexibleGridAnchorGenerator(grids=grids, normalised=True).generate(
+        [(1, 2), (1, 1)], 16, 32
+    )
     for one, other in zip(found, pixels, strict=True):
         np.testing.assert_allclose(one, other / np.float32([16, 32, 16, 32]))
 
 
 def test_a_grid_by_hand():
-    generator = GridAnchorGenerator(
+    generator = generators.GridAnchorGenerator(
         height=10.0, width=20.0, stride=(4.0, 8.0), offset=(1.0, 2.0), scales=(1.0, 2.0), aspect_ratios=(4.0,)
     )
     assert generator.num_anchors_per_location() == [2] and not generator.normalised
@@ -142,7 +138,7 @@ def _slow_multiscale(shape, level, height, width):
 def test_multiscale_equals_a_loop(*, normalize, size):
     levels = {"min_level": 3, "max_level": 4, "anchor_scale": 4.0}
     options = {"aspect_ratios": (1.0, 2.0), "scales_per_octave": 2, "normalize_coordinates": normalize}
-    generator = MultiscaleAnchorGenerator(**levels, **options)
+    generator = generators.MultiscaleAnchorGenerator(**levels, **options)
     assert generator.num_anchors_per_location() == [4, 4]
     shapes = [(5, 6), (3, 3)]
     refused(ModelError, "expected 2 feature maps", generator.generate, shapes[:1], *size)
@@ -154,7 +150,7 @@ def test_multiscale_equals_a_loop(*, normalize, size):
         np.testing.assert_allclose(anchors, expected, rtol=1e-5, atol=1e-5)
 
 
-SSD = SsdAnchorGenerator(
+SSD = generators.SsdAnchorGenerator(
     num_layers=3,
     min_scale=0.2,
     max_scale=0.8,

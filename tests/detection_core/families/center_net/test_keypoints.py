@@ -5,17 +5,8 @@ import pytest
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
+from detection_core.families.center_net import decoding
 from detection_core.families.center_net.build import keypoint_labels
-from detection_core.families.center_net.decoding import (
-    RANKINGS,
-    Candidates,
-    Refinement,
-    clip_to_image,
-    find_candidates,
-    in_true_images,
-    refine,
-    rescore,
-)
 from tests.support.cases import refused
 from tests.support.center_net_goldens import LABELS, small_config
 from tests.support.golden_cases import load_cases
@@ -27,19 +18,21 @@ NAMES = ("keypoint_candidates", "keypoint_scores", "num_keypoint_candidates")
 @pytest.mark.parametrize("name", ["shared_offset", "per_keypoint_offset"])
 def test_candidates_are_the_reference_s(name):
     case = CASES[f"keypoint_candidates_{name}"]
-    options = Refinement(
+    options = decoding.Refinement(
         score_threshold=case.params["keypoint_score_threshold"],
         window=case.params["max_pool_kernel_size"],
         candidates=case.params["max_candidates"],
     )
-    found = find_candidates(tf.constant(case.inputs["heatmap"]), tf.constant(case.inputs["offsets"]), options)
+    found = decoding.find_candidates(
+        tf.constant(case.inputs["heatmap"]), tf.constant(case.inputs["offsets"]), options
+    )
     for values, output in zip(found[:3], ("candidates", "scores", "num_candidates"), strict=True):
         np.testing.assert_allclose(values, case.outputs[output], rtol=1e-5, err_msg=output)
 
 
 def _case(name):
     given = CASES[name].inputs
-    found = Candidates(*(tf.constant(given[each]) for each in NAMES))
+    found = decoding.Candidates(*(tf.constant(given[each]) for each in NAMES))
     boxes = tf.constant(given["bboxes"]) if "bboxes" in given else None
     return tf.constant(given["regressed_keypoints"]), found, boxes
 
@@ -48,7 +41,7 @@ def _case(name):
 @pytest.mark.parametrize("ranking", ["min_distance", "score_distance_ratio"])
 def test_refined_keypoints_are_the_reference_s(ranking, boxes):
     name = f"refine_keypoints_{ranking}_{boxes}"
-    found = refine(*_case(name), Refinement(ranking=ranking, distance_offset=1e-6))[:2]
+    found = decoding.refine(*_case(name), decoding.Refinement(ranking=ranking, distance_offset=1e-6))[:2]
     for values, output in zip(found, ("keypoints", "scores"), strict=True):
         np.testing.assert_allclose(values, CASES[name].outputs[output], rtol=1e-5, err_msg=output)
 
@@ -71,12 +64,12 @@ def _quality(ranking, score, distance, box, deviation):
     }[ranking]
 
 
-@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("ranking", decoding.RANKINGS)
 def test_refined_keypoints_are_those_of_a_loop(ranking):
     regressed, found, boxes = _case("refine_keypoints_min_distance_boxes")
     deviations = (0.5, 1.0, 1.5)
-    options = Refinement(ranking=ranking, deviations=deviations, score_threshold=0.05)
-    points, scores, _ = refine(regressed, found, boxes, options)
+    options = decoding.Refinement(ranking=ranking, deviations=deviations, score_threshold=0.05)
+    points, scores, _ = decoding.refine(regressed, found, boxes, options)
     moved = 0
     for n, box in enumerate(boxes.numpy()[0]):
         middle, half = (box[:2] + box[2:]) / 2, (box[2:] - box[:2]) / 2 * 1.2
@@ -105,9 +98,9 @@ def test_refined_keypoints_are_those_of_a_loop(ranking):
 def test_keypoints_in_true_images_are_the_reference_s(clipped):
     case = CASES[f"normalized_keypoints_clip_{clipped}"]
     sizes = tf.constant(case.inputs["true_image_shapes"][:, :2])
-    points = in_true_images(tf.constant(case.inputs["keypoints"]), sizes, 4)
+    points = decoding.in_true_images(tf.constant(case.inputs["keypoints"]), sizes, 4)
     scores = tf.constant(case.inputs["scores"])
-    points, scores = clip_to_image(points, scores) if clipped else (points, scores)
+    points, scores = decoding.clip_to_image(points, scores) if clipped else (points, scores)
     np.testing.assert_allclose(points, case.outputs["keypoints"], rtol=1e-5)
     np.testing.assert_allclose(scores, case.outputs["scores"], rtol=1e-5)
 
@@ -115,7 +108,9 @@ def test_keypoints_in_true_images_are_the_reference_s(clipped):
 def test_an_object_s_score_is_multiplied_by_the_mean_of_its_visible_keypoints():
     keypoints = tf.constant([[[0.9, 0.5, 0.1], [0.1, 0.1, 0.1], [0.9, 0.9, 0.9]]])
     of_task = tf.constant([[True, True, False]])
-    found = rescore(tf.constant([[0.8, 0.6, 0.5]]), of_task, keypoints, Refinement(rescoring_threshold=0.2))
+    found = decoding.rescore(
+        tf.constant([[0.8, 0.6, 0.5]]), of_task, keypoints, decoding.Refinement(rescoring_threshold=0.2)
+    )
     np.testing.assert_allclose(found, [[0.8 * 0.7, 0.0, 0.5]], rtol=1e-6)
 
 
