@@ -69,12 +69,13 @@ def test_replicas_share_the_statistics_of_their_images_where_that_is_asked_for()
         from detection_core.families.efficientdet.network import build_network
         from tests.support import efficientdet_goldens as goldens
 
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # run once
         pixels = np.random.RandomState(0).standard_normal((4, 64, 64, 3)).astype(np.float32)
         pixels[2:] = 3 * pixels[2:] + 1  # a replica by itself has other statistics
 
         def trained(devices, shared):
             strategy = tf.distribute.MirroredStrategy(devices)
-            fields = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "num_classes": 3}
+            fields = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "num_classes": 3, "max_level": 5}
             message = goldens.message("efficientdet-d0", 64, sync_batch_norm=shared, **fields)
             with strategy.scope():
                 network = build_network(settings_of(message), (64, 64), None)
