@@ -4,8 +4,6 @@ It goes through everything that knows detectors but not their families: the chec
 its folder and SavedModel, evaluation, and the description. What it cannot do is refused with a sentence.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -24,9 +22,8 @@ from detection_core.tasks.export import export_tflite
 from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from detection_core.tasks.predict import predict
 from detection_core.tasks.quantize import quantize
-from detection_core.tasks.train import train
 from tests.support.quadrants import CONFIG, QUADRANT_FAMILY, STAGES, QuadrantDetector
-from tests.support.tiny_training import write_examples
+from tests.support.updates import Trained, train_on_shapes
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +33,9 @@ def family():
     FAMILIES.pop("quadrants", None)
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    folder: str
-    examples: str
-    report: object
-    lines: tuple[dict[str, float], ...]
-
-
 @pytest.fixture(scope="module")
 def trained(family, tmp_path_factory) -> Trained:
-    root = tmp_path_factory.mktemp("second_family")
-    examples = str(write_examples(root / "examples", shapes=True))
-    lines = []
-    report = train(
-        point_at_examples(parse_pipeline_config(CONFIG), examples, eval_split="train"),
-        model_dir=str(root / "model"),
-        model_run_dir=str(root / "run"),
-        work_dir=str(root / "work"),
-        log_every=1,
-        progress=lambda update: lines.append(update.details),
-    )
-    return Trained(str(root / "model"), examples, report, tuple(lines))
+    return train_on_shapes(tmp_path_factory.mktemp("second_family"), CONFIG)
 
 
 def test_it_trains_and_its_losses_are_shown_by_its_names(trained):

@@ -26,6 +26,7 @@ from tests.support.batches import images_of, noise, random_boxes, slow_iou
 from tests.support.efficientdet_goldens import padded_truth
 from tests.support.golden_networks import DATA
 from tests.support.two_stage import build, checkered_masks, masks_of, model_text, tiny_extractor
+from tests.support.updates import losses_of_descent
 
 BOXES = [[0.1, 0.1, 0.5, 0.5], [0.4, 0.5, 0.9, 0.95]]
 TRUTH = padded_truth([(BOXES, [1, 2]), ([[0.2, 0.3, 0.7, 0.8]], [2])])
@@ -260,13 +261,5 @@ def test_three_updates_on_one_batch_lower_its_loss(further):
         with tiny_extractor():
             detector = build(stages, further=further)
         batch = Batch(images_of(noise(2, 64, 64, 3)), TRUTH)
-        found = []
-        for _ in range(4):
-            with tf.GradientTape() as tape, update_draws(1, 1):
-                total = detector.losses(batch, training=True)["Loss/total_loss"]
-            gradients = tape.gradient(total, detector.trainable_variables)
-            assert all(gradient is not None for gradient in gradients)
-            for variable, gradient in zip(detector.trainable_variables, gradients, strict=True):
-                variable.assign_sub(0.02 * gradient)
-            found.append(float(total))
+        found = losses_of_descent(detector, batch, 0.02, 4)
         assert found == sorted(found, reverse=True), (stages, found)

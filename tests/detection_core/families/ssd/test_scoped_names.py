@@ -1,7 +1,7 @@
 """Names of variables as TensorFlow 1 wrote them, against what its libraries call them.
 
-`data/tensorflow_1_names.json.gz` has what slim calls the variables of its classifiers, without their last layers,
-and what the Object Detection API calls all others, for each of `TEXTS` and `MOBILE_NETWORKS`.
+For each of `TEXTS` and `MOBILE_NETWORKS`, `data/tensorflow_1_names.json.gz` has what slim calls the variables
+of its classifiers, without their last layers, and what the Object Detection API calls all others.
 """
 
 import gzip
@@ -42,7 +42,8 @@ TEXTS = {
     # Two towers and whole convolutions.
     "ssd_resnet50_v1_fpn_keras": (
         PYRAMID,
-        """feature_extractor { use_depthwise: false } box_predictor { weight_shared_convolutional_box_predictor {
+        """feature_extractor { use_depthwise: false }
+        box_predictor { weight_shared_convolutional_box_predictor {
         share_prediction_tower: false use_depthwise: false num_layers_before_predictor: 1 } }""",
     ),
 }
