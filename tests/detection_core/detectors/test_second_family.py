@@ -97,22 +97,17 @@ def test_it_is_described_by_itself(family):
 def test_what_it_cannot_do_is_a_sentence(trained, tmp_path):
     with pytest.raises(ExportError, match="Lite, ssd or efficientdet or center_net, found quadrants"):
         export_tflite(
-            trained.folder,
-            trained.examples,
-            TFLiteExportOptions(max_map_drop=0.02, split="train"),
-            tflite_dir=str(tmp_path / "tflite"),
-            parity_dir=str(tmp_path / "parity"),
-        )
+            trained.folder, trained.examples, TFLiteExportOptions(max_map_drop=0.02, split="train"),
+            tflite_dir=str(tmp_path / "tflite"), parity_dir=str(tmp_path / "parity"),
+        )  # fmt: skip
     rewriter = "graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }"
     with pytest.raises(
         ConfigError, match="can be quantized, ssd or efficientdet or center_net, found quadrants"
     ):
         quantize(
             point_at_examples(parse_pipeline_config(CONFIG + rewriter), trained.examples),
-            model_dir=trained.folder,
-            quantized_model_dir=str(tmp_path / "quantized"),
-            quantized_run_dir=str(tmp_path / "run"),
-            quantization_dir=str(tmp_path / "quantization"),
+            model_dir=trained.folder, quantized_model_dir=str(tmp_path / "quantized"),
+            quantized_run_dir=str(tmp_path / "run"), quantization_dir=str(tmp_path / "quantization"),
             work_dir=str(tmp_path / "work"),
-        )
+        )  # fmt: skip
     assert not list(tmp_path.glob("*"))

@@ -63,14 +63,10 @@ def outputs(request: pytest.FixtureRequest) -> Outputs:
     predictions = model.predict(golden.images, training=False)
     train_predictions = model.predict(golden.images, training=True)
     return Outputs(
-        name=request.param,
-        golden=golden,
-        model=model,
-        predictions=predictions,
+        name=request.param, golden=golden, model=model, predictions=predictions,
         detections=model.suppress(predictions, golden.images.true_sizes)[0],
-        train_predictions=train_predictions,
-        losses=model.compare(train_predictions, golden.truth),
-    )
+        train_predictions=train_predictions, losses=model.compare(train_predictions, golden.truth),
+    )  # fmt: skip
 
 
 def _near(found: tf.Tensor, wanted: np.ndarray, what: str, rtol: float, atol: float) -> None:

@@ -136,13 +136,10 @@ def frame(*rows):
     rows = sorted(((*row, 0)[:3] for row in rows), key=lambda row: -row[1])
     boxes = [[0.4, left / WIDTH, 0.6, (left + 20) / WIDTH] for left, _, _ in rows]
     return Instances(
-        source_id="",
-        height=HEIGHT,
-        width=WIDTH,
-        boxes=np.array(boxes, np.float32).reshape(-1, 4),
+        source_id="", height=HEIGHT, width=WIDTH, boxes=np.array(boxes, np.float32).reshape(-1, 4),
         scores=np.array([score for _, score, _ in rows], np.float32),
         classes=np.array([label for _, _, label in rows], np.int32),
-    )
+    )  # fmt: skip
 
 
 def tracked(*frames, score=0.5):

@@ -1,6 +1,5 @@
 """Box coders, matchers and samplers against slow loops, goldens and numbers worked by hand."""
 
-import itertools
 import math
 
 import numpy as np
@@ -11,9 +10,9 @@ from hypothesis import strategies as st
 
 from detection_core.parts import box_coders
 from detection_core.parts.matchers import GreedyBipartiteMatcher, Matcher
-from detection_core.parts.samplers import BalancedSampler, MiningLoss
+from detection_core.parts.samplers import BalancedSampler
 from tests.support.anchor_parts import FASTER, argmax_matcher, miner
-from tests.support.batches import random_boxes, slow_iou
+from tests.support.batches import random_boxes
 from tests.support.cases import cases, refused
 from tests.support.golden_cases import cases_of
 
@@ -43,22 +42,6 @@ def test_codes_without_scales_are_the_reference_s(*, name, coder):
     case = CASES[name]
     given = [case.inputs[key] for key in ("boxes", "anchors", "keypoints") if key in case.inputs]
     np.testing.assert_allclose(coder.encode(*given), case.outputs["encoded"], rtol=1e-5, atol=1e-6)
-
-
-def _encode_one(box, anchor):
-    height, width = anchor[2] - anchor[0], anchor[3] - anchor[1]
-    dy = (box[0] + box[2]) / 2 - (anchor[0] + anchor[2]) / 2
-    dx = (box[1] + box[3]) / 2 - (anchor[1] + anchor[3]) / 2
-    sides = math.log((box[2] - box[0]) / height), math.log((box[3] - box[1]) / width)
-    return [10 * dy / height, 10 * dx / width, 5 * sides[0], 5 * sides[1]]
-
-
-def test_faster_rcnn_equals_a_loop_and_codes_of_zero_are_the_anchors():
-    rng = np.random.default_rng(0)
-    boxes, anchors = random_boxes(rng, 3, 7), random_boxes(rng, 7)
-    expected = [[_encode_one(box, anchor) for box, anchor in zip(row, anchors, strict=True)] for row in boxes]
-    np.testing.assert_allclose(FASTER.encode(boxes, anchors), expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(FASTER.decode(np.zeros((2, 7, 4), np.float32), anchors)[1], anchors, atol=1e-6)
 
 
 @settings(deadline=None, max_examples=20)
@@ -210,49 +193,6 @@ def test_without_a_size_all_positives_and_their_share_of_negatives_at_random():
     first, second = (sampler.sample(candidates, positive, 100).numpy() for _ in range(2))
     assert first.sum() == second.sum() == 100
     assert (first != second).any()
-
-
-def _slow(hardness, boxes, matched, options):
-    chosen = []
-    for anchor in np.argsort(-hardness, kind="stable"):
-        if len(chosen) == (options.num_hard_examples or len(hardness)):
-            break
-        if all(slow_iou(boxes[anchor], boxes[other]) <= options.iou_threshold for other in chosen):
-            chosen.append(anchor)
-    if not options.max_negatives_per_positive:
-        return set(chosen)
-    positives = sum(matched[anchor] >= 0 for anchor in chosen)
-    allowed = max(options.min_negatives_per_image, options.max_negatives_per_positive * positives)
-    kept, negatives = set(), 0
-    for anchor in chosen:
-        negatives += matched[anchor] == -1
-        if matched[anchor] >= 0 or negatives <= allowed:
-            kept.add(anchor)
-    return kept
-
-
-@cases(
-    *itertools.product([{}, {"max_negatives_per_positive": 0}, {"num_hard_examples": 0}], list(MiningLoss))
-)
-def test_equals_a_loop(*, changes, loss):
-    mining = miner(loss=loss, **changes)
-    rng = np.random.default_rng(0)
-    boxes = random_boxes(rng, 3, 20, high=0.5, sides=(0.1, 0.5))
-    localization, classification = rng.uniform(0, 1, (2, 3, 20)).astype(np.float32)
-    matched = rng.integers(-2, 2, (3, 20)).astype(np.int32)
-    parts = {
-        MiningLoss.LOCALIZATION: 0.5 * localization,
-        MiningLoss.CLASSIFICATION: 2.0 * classification,
-        MiningLoss.BOTH: 0.5 * localization + 2.0 * classification,
-    }
-    expected = np.zeros((3, 20), bool)
-    for image in range(3):
-        for anchor in _slow(parts[loss][image], boxes[image], matched[image], mining):
-            expected[image, anchor] = True
-    np.testing.assert_array_equal(mining.select(localization, classification, boxes, matched), expected)
-    mined = mining.mine(localization, classification, boxes, matched)
-    np.testing.assert_allclose(mined.localization, localization[expected].sum(), rtol=1e-5)
-    np.testing.assert_allclose(mined.classification, classification[expected].sum(), rtol=1e-5)
 
 
 def test_only_chosen_anchors_have_a_gradient():

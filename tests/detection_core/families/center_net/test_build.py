@@ -20,13 +20,11 @@ from detection_core.families.center_net.network import CLASSIFICATION_BACKBONE, 
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.structures import Batch
-from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.batches import images_of, noise
 from tests.support.cases import refused
 from tests.support.center_net_goldens import LABELS, build_filled, build_small, load_golden, small_config
 from tests.support.efficientdet_goldens import deterministic_weight, padded_truth
-from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.field_checkpoints import restored, write_named_checkpoint, write_object_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -226,8 +224,7 @@ def _values(built):
 
 def _restored(built, kind, folder, values):
     prefix = write_object_checkpoint(values, folder / kind)
-    options = FineTuneOptions(kind=kind)
-    return restore_fine_tune_checkpoint(built, checkpoint_names(), options, CheckpointFile(prefix))
+    return restored(built, checkpoint_names(), prefix, kind=kind)
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +267,6 @@ def test_a_classifier_does_not_start_an_hourglass(tmp_path):
 
 def test_no_checkpoint_of_tensorflow_1_starts_it(tmp_path):
     prefix = write_named_checkpoint({"a/weights": np.zeros([3], np.float32)}, tmp_path / "model.ckpt")
-    options = FineTuneOptions(kind="detection", named=True)
     message = "can start this kind of detector, found one that has no detection variables"
-    given = (build_small(seed=None), checkpoint_names(), options, CheckpointFile(prefix))
-    refused(ModelError, message, restore_fine_tune_checkpoint, *given)
+    given = (build_small(seed=None), checkpoint_names(), prefix)
+    refused(ModelError, message, restored, *given, kind="detection", named=True)

@@ -45,11 +45,9 @@ def _task(
 TAIL = _task("tail", 1, (3, 4), (1.0, 1.0))
 # Name -> classes, whether there are boxes, keypoint tasks, suppression; the order is that of the seeds.
 CASES = {
-    "suppressed": (2, True, [], HARD),
-    "suppressed_softly": (2, True, [], SOFT),
+    "suppressed": (2, True, [], HARD), "suppressed_softly": (2, True, [], SOFT),
     "suppressed_across_classes": (2, True, [], AGNOSTIC),
-    "suppressed_with_keypoints": (2, True, [_task()], HARD),
-    "keypoints_only": (1, False, [_task()], None),
+    "suppressed_with_keypoints": (2, True, [_task()], HARD), "keypoints_only": (1, False, [_task()], None),
     "keypoints_only_ratio": (1, False, [_task(ranking="score_distance_ratio")], None),
     "keypoints_only_suppressed": (1, False, [_task()], HARD),
     "rescored": (1, True, [_task(rescored=True, rescoring_threshold=0.4)], None),
@@ -57,11 +55,10 @@ CASES = {
     "scaled_ratio": (1, True, [_task(ranking="score_scaled_distance_ratio", distance_multiplier=0.2)], None),
     "gaussian": (1, True, [_task(ranking="gaussian_weighted", wider=2.0)], None),
     "gaussian_rescored": (2, True, [_task(ranking="gaussian_weighted", rescored=True)], None),
-    "depth": (1, True, [_task(depths=1)], None),
-    "depth_per_keypoint": (1, True, [_task(depths=3)], None),
+    "depth": (1, True, [_task(depths=1)], None), "depth_per_keypoint": (1, True, [_task(depths=3)], None),
     "depth_per_keypoint_gaussian": (1, True, [_task(depths=3, ranking="gaussian_weighted")], None),
     "two_tasks_one_clips": (2, True, [_task(clipped=True), TAIL], None),
-}
+}  # fmt: skip
 
 
 def _predictions(classes, boxes, tasks, seed):

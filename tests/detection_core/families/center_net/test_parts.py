@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -98,54 +97,6 @@ def test_refined_keypoints_are_the_reference_s(*, ranking, boxes):
     found = decoding.refine(*_case(name), decoding.Refinement(ranking=ranking, distance_offset=1e-6))[:2]
     for values, output in zip(found, ("keypoints", "scores"), strict=True):
         np.testing.assert_allclose(values, CASES[name].outputs[output], rtol=1e-5, err_msg=output)
-
-
-def _deviation(box):
-    height, width = box[2] - box[0], box[3] - box[1]
-    overlap = 0.7
-    b, c = 2 * overlap * (height + width), (overlap - 1) * height * width
-    return (2 * math.floor((-b + math.sqrt(b * b - 16 * overlap * c)) / 2) + 1) / 6
-
-
-def _quality(ranking, score, distance, box, deviation):
-    """As published: each ranking in one line."""
-    side = max(box[2] - box[0], box[3] - box[1])
-    return {
-        "min_distance": -distance,
-        "score_distance_ratio": score / (distance + 1.0),
-        "score_scaled_distance_ratio": score / (distance + 0.1 * side),
-        "gaussian_weighted": score * math.exp(-(distance**2) / (2 * (deviation * _deviation(box)) ** 2)),
-    }[ranking]
-
-
-@cases(*decoding.RANKINGS)
-def test_refined_keypoints_are_those_of_a_loop(*, ranking):
-    regressed, found, boxes = _case("refine_keypoints_min_distance_boxes")
-    deviations = (0.5, 1.0, 1.5)
-    options = decoding.Refinement(ranking=ranking, deviations=deviations, score_threshold=0.05)
-    points, scores, _ = decoding.refine(regressed, found, boxes, options)
-    moved = 0
-    for n, box in enumerate(boxes.numpy()[0]):
-        middle, half = (box[:2] + box[2:]) / 2, (box[2:] - box[:2]) / 2 * 1.2
-        for k in range(3):
-            start = regressed.numpy()[0, n, k]
-            rows = [
-                (place, score, float(np.linalg.norm(place - start)))
-                for place, score in zip(
-                    found.places.numpy()[0, :, k], found.scores.numpy()[0, :, k], strict=True
-                )
-            ][: int(found.counts[0, k])]
-            best = max(rows, key=lambda row: _quality(ranking, row[1], row[2], box, deviations[k]))
-            score = best[1]
-            if ranking == "gaussian_weighted":
-                score = _quality(ranking, best[1], best[2], box, deviations[k])
-            near = min(row[2] for row in rows) <= 0.3 * 2 * half.max()
-            inside = (np.abs(best[0] - middle) <= half).all()
-            wanted = (best[0], score) if near and inside and score >= 0.05 else (start, 0.1)
-            moved += wanted[0] is best[0]
-            np.testing.assert_allclose(points[0, n, k], wanted[0], rtol=1e-4)
-            np.testing.assert_allclose(scores[0, n, k], wanted[1], rtol=1e-4)
-    assert 0 < moved < 6
 
 
 @cases(True, False)

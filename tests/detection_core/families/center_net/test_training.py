@@ -77,12 +77,10 @@ def test_it_is_evaluated_and_predicts(trained, tmp_path):
 @pytest.mark.slow
 def test_its_files_pass_the_gate(trained, tmp_path):
     report = export_tflite(
-        trained.folder,
-        trained.examples,
+        trained.folder, trained.examples,
         TFLiteExportOptions(max_map_drop=0.02, formats=("float32", "float16"), split="train", latency_runs=0),
-        tflite_dir=str(tmp_path / "tflite"),
-        parity_dir=str(tmp_path / "parity"),
-    )
+        tflite_dir=str(tmp_path / "tflite"), parity_dir=str(tmp_path / "parity"),
+    )  # fmt: skip
     assert report.blessed, report.reasons
     heads = {name for file in report.files for name in file.network.heads}
     assert "head_object_center_0_output" in heads

@@ -247,11 +247,9 @@ def _truth(side=128):
     masks[0, 0, : side // 2], masks[0, 1, :, : side // 4], masks[1, 1] = 1, 1, 1
     return new_truth(
         boxes=tf.constant([[[0.0, 0.0, 0.5, 1.0], [0.0, 0.0, 1.0, 0.25]]] * 2),
-        classes=tf.constant([[0, 1], [0, 1]]),
-        weights=tf.ones([2, 2]),
-        valid=tf.constant([[True, True], [True, False]]),
-        masks=tf.constant(masks),
-    )
+        classes=tf.constant([[0, 1], [0, 1]]), weights=tf.ones([2, 2]),
+        valid=tf.constant([[True, True], [True, False]]), masks=tf.constant(masks),
+    )  # fmt: skip
 
 
 def test_a_pixel_has_the_class_of_its_object_and_the_loss_is_the_mean_over_pixels():

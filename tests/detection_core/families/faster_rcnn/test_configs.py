@@ -6,9 +6,11 @@
 import gzip
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from detection_core.builders.detector import build_detector, configured_model
 from detection_core.config.check import find_problems, find_refused, find_without_effect
@@ -188,33 +190,8 @@ INCEPTION_RESNET = "faster_rcnn_inception_resnet_v2"
 CONTEXT = "model.faster_rcnn.context_config"
 PREDICTOR = "model.faster_rcnn.second_stage_box_predictor"
 BOX_HEAD = f"{PREDICTOR}.mask_rcnn_box_predictor"
-# Sample -> extractor, stride, classes, side of the masks (0: none).
-BUILT = {
-    "faster_rcnn_inception_resnet_v2_atrous_coco": (INCEPTION_RESNET, 8, 90, 0),
-    "faster_rcnn_inception_resnet_v2_atrous_cosine_lr_coco": (INCEPTION_RESNET, 8, 90, 0),
-    "faster_rcnn_inception_resnet_v2_atrous_oid": (INCEPTION_RESNET, 8, 546, 0),
-    "faster_rcnn_inception_resnet_v2_atrous_oid_v4": (INCEPTION_RESNET, 8, 601, 0),
-    "faster_rcnn_inception_resnet_v2_atrous_pets": (INCEPTION_RESNET, 8, 37, 0),
-    "faster_rcnn_inception_v2_coco": ("faster_rcnn_inception_v2", 16, 90, 0),
-    "faster_rcnn_inception_v2_pets": ("faster_rcnn_inception_v2", 16, 37, 0),
-    "faster_rcnn_resnet101_atrous_coco": ("faster_rcnn_resnet101", 8, 90, 0),
-    "faster_rcnn_resnet101_ava_v2.1": ("faster_rcnn_resnet101", 16, 80, 0),
-    "faster_rcnn_resnet101_coco": ("faster_rcnn_resnet101", 16, 90, 0),
-    "faster_rcnn_resnet101_fgvc": ("faster_rcnn_resnet101", 16, 2854, 0),
-    "faster_rcnn_resnet101_kitti": ("faster_rcnn_resnet101", 16, 2, 0),
-    "faster_rcnn_resnet101_pets": ("faster_rcnn_resnet101", 16, 37, 0),
-    "faster_rcnn_resnet101_voc07": ("faster_rcnn_resnet101", 16, 20, 0),
-    "faster_rcnn_resnet152_coco": ("faster_rcnn_resnet152", 16, 90, 0),
-    "faster_rcnn_resnet152_pets": ("faster_rcnn_resnet152", 16, 37, 0),
-    "faster_rcnn_resnet50_coco": ("faster_rcnn_resnet50", 16, 90, 0),
-    "faster_rcnn_resnet50_fgvc": ("faster_rcnn_resnet50", 16, 2854, 0),
-    "faster_rcnn_resnet50_pets": ("faster_rcnn_resnet50", 16, 37, 0),
-    "mask_rcnn_inception_resnet_v2_atrous_coco": (INCEPTION_RESNET, 8, 90, 33),
-    "mask_rcnn_inception_v2_coco": ("faster_rcnn_inception_v2", 16, 90, 15),
-    "mask_rcnn_resnet101_atrous_coco": ("faster_rcnn_resnet101", 8, 90, 33),
-    "mask_rcnn_resnet101_pets": ("faster_rcnn_resnet101", 16, 37, 33),
-    "mask_rcnn_resnet50_atrous_coco": ("faster_rcnn_resnet50", 8, 90, 33),
-}
+_SAMPLES = Path(__file__).parent / "data" / "tensorflow_1_samples.yaml"
+BUILT = yaml.safe_load(_SAMPLES.read_text(encoding="utf-8"))
 # Sample -> extractor, what else it has, and why it is refused.
 _CONTEXT = ("faster_rcnn_resnet101", {CONTEXT: "{}"}, "features of other images")
 _RFCN = (

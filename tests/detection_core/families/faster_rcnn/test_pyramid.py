@@ -21,12 +21,10 @@ from detection_core.families.faster_rcnn.pyramid import pad_pixels, region_level
 from detection_core.families.faster_rcnn.stages import crop_regions
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.structures import Batch
-from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.batches import images_of, noise
 from tests.support.cases import refused
 from tests.support.efficientdet_goldens import padded_truth
-from tests.support.field_checkpoints import write_object_checkpoint
+from tests.support.field_checkpoints import restored, write_object_checkpoint
 from tests.support.two_stage import FIXED, KEEPING, PADDED, build, model_text, tiny_extractor
 from tests.support.updates import losses_of_descent
 
@@ -58,13 +56,11 @@ def _levels(images, layers):
 def extractor():
     EXTRACTORS[NAME] = Extractor(backbone=NAME, pyramid=True)
     BACKBONES[NAME] = TwoStageBackbone(
-        family="tests",
-        preprocessing="unit_range",
+        family="tests", preprocessing="unit_range",
         hyperparams=LayerHyperparams(batch_norm=BatchNormOptions(momentum=0.9)),
         proposal_features=lambda images, layers, stride: images,
-        region_features=lambda regions, layers: regions,
-        levels=_levels,
-    )
+        region_features=lambda regions, layers: regions, levels=_levels,
+    )  # fmt: skip
     yield
     EXTRACTORS.pop(NAME)
     BACKBONES.pop(NAME)
@@ -177,11 +173,9 @@ def test_names_are_the_reference_s_and_a_classifier_fills_the_backbone_alone():
         f"{features}/fpn_features_generator/residual_blocks/2/0/kernel": (1, 1, 8, 8),
         f"{features}/fpn_features_generator/conv_layers/0/1/gamma": (8,),
         f"{features}/coarse_feature_layers/0/0/kernel": (3, 3, 8, 8),
-        f"{rpn}/4/_box_encoder_layers/0/kernel": (1, 1, 8, 4),
-        f"{regions}-0/kernel": (32, 1024),
-        f"{regions}-1/moving_mean": (1024,),
-        f"{regions}-2/bias": (1024,),
-    }
+        f"{rpn}/4/_box_encoder_layers/0/kernel": (1, 1, 8, 4), f"{regions}-0/kernel": (32, 1024),
+        f"{regions}-1/moving_mean": (1024,), f"{regions}-2/bias": (1024,),
+    }  # fmt: skip
     assert {path: tuple(paths[path].shape) for path in wanted} == wanted
     kinds = checkpoint_names().object_based.kinds
     options = FineTuneOptions(kind="classification")
@@ -215,5 +209,4 @@ def test_a_detector_without_a_pyramid_is_no_start_of_one_with_a_pyramid(tmp_path
         " use a checkpoint of the same feature extractor"
     )
     for kind in ("full", "detection"):
-        given = (model, checkpoint_names(), FineTuneOptions(kind=kind), CheckpointFile(path))
-        refused(ModelError, message, restore_fine_tune_checkpoint, *given)
+        refused(ModelError, message, restored, model, checkpoint_names(), path, kind=kind)

@@ -10,7 +10,7 @@ from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
-from detection_core.errors import ConfigError, ModelError
+from detection_core.errors import ModelError
 from detection_core.families.ssd.extractors import COMBINE_METHODS, EXTRACTORS, NAMED_EXTRACTORS
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
 from detection_core.families.ssd.network import NECKS, build_feature_maps
@@ -21,7 +21,7 @@ from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.protos import ssd_pb2
 from tests.support import golden_networks
 from tests.support.batches import images_of
-from tests.support.cases import cases, refused
+from tests.support.cases import cases
 from tests.support.configs import checked
 
 
@@ -173,19 +173,6 @@ def test_an_efficientnet_takes_only_the_regularizer_of_overriding_hyperparameter
 def test_attention_that_adds_up_unweighted_is_told(caplog):
     _network(f"{BIFPN} bifpn {{ {SMALL} combine_method: 'attention' }}")
     assert "e.bifpn.combine_method: attention is an unweighted sum" in caplog.text
-
-
-# Others are in tests/detection_core/config/messages/test_extractors.py.
-@cases(
-    ("type: 'ssd_mobilenet_v2'", "^e.type: .*its name is ssd_mobilenet_v2_keras now"),
-    (f"{BIFPN} use_depthwise: true", "e.use_depthwise: expected false"),
-    (f"{BIFPN} use_explicit_padding: true", "e.use_explicit_padding: expected false"),
-    (f"{BIFPN} bifpn {{ min_level: 3 max_level: 3 }}", "e.bifpn.min_level: .*found 3 and 3"),
-    (f"{BIFPN} bifpn {{ min_level: 1 max_level: 2 }}", "num_iterations: expected a positive number, found 0"),
-    (f"{BIFPN} bifpn {{ {SMALL.replace('16', '0')} }}", "num_filters: expected a positive number, found 0"),
-)
-def test_contradictions_are_refused(*, text, match):
-    refused(ConfigError, match, _network, text)
 
 
 @cases((False, 1024), (True, 256))
