@@ -1,4 +1,4 @@
-"""Anchor generators, and how well anchors cover boxes, against anchors laid one by one."""
+"""What anchors cover, and generators beyond the goldens in tests/detection_core/builders."""
 
 import itertools
 
@@ -100,6 +100,7 @@ SSD = generators.SsdAnchorGenerator(
 
 def test_anchors_are_the_same_with_shapes_known_only_when_run():
     """Their numbers are compared with the reference's in tests/detection_core/builders."""
+    assert not generators.GridAnchorGenerator.normalised and SSD.normalised
 
     @tf.function(input_signature=[tf.TensorSpec([3, 2], tf.int32), tf.TensorSpec([2], tf.int32)])
     def generate(shapes, image):

@@ -1,4 +1,4 @@
-"""Losses by hand-worked numbers and slow loops; the goldens are in tests/detection_core/builders."""
+"""Losses of columns and boxes that the goldens in tests/detection_core/builders do not compare."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Proposals, samples and losses of the two stages, held against loops."""
+"""Proposals, samples and losses of the two stages, held against loops and the reference."""
 
 import dataclasses
 
