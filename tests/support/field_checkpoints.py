@@ -9,6 +9,15 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.checkpoint_names import FineTuneOptions
+from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.restore import restore_fine_tune_checkpoint
+
+
+def restored(model: Any, names: Any, path: str, **options: Any) -> Any:
+    """Start a model from a checkpoint, with the options of `FineTuneOptions`; return the report."""
+    return restore_fine_tune_checkpoint(model, names, FineTuneOptions(**options), CheckpointFile(path))
+
 
 class AveragingOptimizer(tf_keras.optimizers.legacy.Optimizer):
     """Keeps moving averages where TensorFlow Addons' MovingAverage does, in slots called `average`.

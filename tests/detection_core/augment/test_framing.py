@@ -9,23 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.augment import crops, pads, scaling
-from detection_core.augment.crops import (
-    RandomCropImage,
-    Window,
-    crop_and_pad,
-    in_larger_frame,
-    joined_objects,
-    place,
-)
-from detection_core.augment.pads import (
-    RandomAbsolutePadImage,
-    RandomCropPadImage,
-    RandomPadImage,
-    RandomScaleCropAndPadToSquare,
-    RandomSquareCropByScale,
-    pad,
-    square_crop,
-)
 from detection_core.augment.scaling import LargeScaleJitter, ScaleJitter
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
@@ -44,7 +27,7 @@ OFFSETS = st.tuples(st.integers(-70, 70), st.integers(-70, 70))
 def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, offset, frame):
     scaled = tf.constant([int(side * factor) for side in size])
     sample = shining(size, box, masks=True)
-    found = place(sample, scaled=scaled, offset=tf.constant(offset), frame=tf.constant(frame))
+    found = crops.place(sample, scaled=scaled, offset=tf.constant(offset), frame=tf.constant(frame))
     assert found.image.shape == (*frame, 3) and found.truth.masks.shape[1:] == frame
     bright = found.image.numpy()[..., 0] > 127
     assert len(found.truth.boxes) <= 1
@@ -68,7 +51,7 @@ def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, o
 def test_what_is_empty_and_what_is_hardly_seen():
     def placed(sample, scaled, offset, frame, **options):
         sides = {"scaled": scaled, "offset": offset, "frame": frame}
-        return place(sample, **{name: tf.constant(side) for name, side in sides.items()}, **options)
+        return crops.place(sample, **{name: tf.constant(side) for name, side in sides.items()}, **options)
 
     sample = shining((40, 40), (0, 0, 4, 4))
     padding = placed(sample, [10, 20], [5, -4], [30, 30], pad_value=(7.0, 8.0, 9.0)).image.numpy()
@@ -84,7 +67,7 @@ def test_what_is_empty_and_what_is_hardly_seen():
 def test_a_part_of_a_frame_in_the_whole(box, corner):
     truth, larger = shining((40, 40), box, masks=True).truth, (80, 90)
     sides = {"corner": tf.constant(corner), "frame": tf.constant([40, 40]), "larger": tf.constant(larger)}
-    found = in_larger_frame(truth, **sides)
+    found = crops.in_larger_frame(truth, **sides)
     expected = np.array([*box[:2], box[0] + box[2], box[1] + box[3]]) + np.tile(corner, 2)
     np.testing.assert_allclose(found.boxes.numpy()[0] * np.tile(larger, 2), expected, atol=1e-3)
     assert bounds(found.masks.numpy()[0]) == expected.tolist()
@@ -94,7 +77,7 @@ def test_a_part_of_a_frame_in_the_whole(box, corner):
 
 def test_objects_are_joined_in_order():
     truths = [shining((40, 40), (0, 0, 4, 4 + i), channel=i, masks=True).truth for i in range(3)]
-    joined = joined_objects(truths)
+    joined = crops.joined_objects(truths)
     assert joined.classes.numpy().tolist() == [0, 1, 2]
     assert joined.masks.numpy().sum((1, 2)).tolist() == [16, 20, 24]
 
@@ -113,11 +96,11 @@ def _assert_golden_crop(name, window):
 def test_golden_crops():
     for name in [name for name in CASES if name.startswith("crop_image_clip")]:
         begin, size, _ = CASES[name].params["draws"]["strict_crop_image[0.5]"]
-        _assert_golden_crop(name, Window(tf.constant(begin[:2]), tf.constant(size[:2])))
+        _assert_golden_crop(name, crops.Window(tf.constant(begin[:2]), tf.constant(size[:2])))
     for name in ("crop_to_aspect_ratio", "crop_to_aspect_ratio_wide"):
         shape, begin = tf.shape(golden_sample(CASES[name]).image), CASES[name].params["draws"]
         size = crops.size_of_aspect_ratio(shape[:2], _options(name).aspect_ratio)
-        _assert_golden_crop(name, Window(tf.constant(begin["crop_to_aspect_ratio"]), size))
+        _assert_golden_crop(name, crops.Window(tf.constant(begin["crop_to_aspect_ratio"]), size))
 
 
 def _sample():
@@ -126,13 +109,13 @@ def _sample():
 
 def test_crops_cover_what_they_should_of_some_object():
     options = {"area_range": (0.1, 0.6), "overlap_thresh": 0.5, "clip_boxes": False}
-    step = RandomCropImage(min_object_covered=0.9, **options)
+    step = crops.RandomCropImage(min_object_covered=0.9, **options)
     found = [step(_sample(), tf.constant([number, 0], tf.int64)) for number in range(20)]
     assert all(len(one.truth.boxes) for one in found) and len({tuple(one.image.shape) for one in found}) > 5
-    step = RandomCropImage(random_coef=1.0)
+    step = crops.RandomCropImage(random_coef=1.0)
     tf.nest.map_structure(np.testing.assert_array_equal, step(_sample(), SEED), _sample())
     empty = golden_sample(CASES["normalize_image"])
-    found = RandomCropImage(min_object_covered=0.0, area_range=(0.2, 0.5))(empty, SEED)
+    found = crops.RandomCropImage(min_object_covered=0.0, area_range=(0.2, 0.5))(empty, SEED)
     assert np.prod(found.image.shape[:2]) < np.prod(empty.image.shape[:2])
     assert [c.min_object_covered for c in crops.ssd_crops()] == [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
     assert {(c.aspect_ratio_range, c.area_range) for c in crops.ssd_crops()} == {((0.5, 2.0), (0.1, 1.0))}
@@ -146,7 +129,7 @@ def test_each_crop_of_a_set_is_chosen(*, alike):
     tall, wide = (0.1, 0.2), (5.0, 8.0)
     options = {"min_object_covered": 0.0, "area_range": (0.05, 0.2), "overlap_thresh": 0.0}
     shapes = ((tall if alike else wide, 0.0), (tall, 1.0))
-    made = [RandomCropImage(aspect_ratio_range=r, random_coef=c, **options) for r, c in shapes]
+    made = [crops.RandomCropImage(aspect_ratio_range=r, random_coef=c, **options) for r, c in shapes]
     step = tf.function(crops.OneOfCrops(crops=tuple(made)))
     sizes = [step(_sample(), tf.constant([i, 7], tf.int64)).image.shape for i in range(24)]
     taken = [size for size in sizes if size != (8, 12, 3)]
@@ -157,7 +140,7 @@ def test_each_crop_of_a_set_is_chosen(*, alike):
 def test_golden(*, name):
     draw = tf.constant(CASES[name].params["draws"]["pad_image"])
     colour = golden_step(CASES[name]).pad_color
-    assert_golden(CASES[name], pad(golden_sample(CASES[name]), draw[:2], draw[2:], colour))
+    assert_golden(CASES[name], pads.pad(golden_sample(CASES[name]), draw[:2], draw[2:], colour))
 
 
 def _sizes(step):
@@ -168,14 +151,16 @@ def _sizes(step):
 
 
 def test_padding_stays_in_its_bounds():
-    sizes = _sizes(RandomPadImage())
+    sizes = _sizes(pads.RandomPadImage())
     assert (sizes >= [8, 12]).all() and (sizes <= [16, 24]).all()
     assert sizes[:, 0].min() < 10 and sizes[:, 0].max() > 14
-    sizes = _sizes(RandomAbsolutePadImage(max_height_padding=2, max_width_padding=5))
+    sizes = _sizes(pads.RandomAbsolutePadImage(max_height_padding=2, max_width_padding=5))
     assert set(sizes[:, 0]) == {8, 9, 10} and set(sizes[:, 1]) == {12, 13, 14, 15, 16, 17}
-    assert (_sizes(RandomPadImage(min_image_size=(4, 20), max_image_size=(6, 20))) == [8, 20]).all()
-    crop = RandomCropImage(min_object_covered=0.0, area_range=(0.1, 0.2), aspect_ratio_range=(0.5, 2.0))
-    step = RandomCropPadImage(crop=crop, min_padded_size_ratio=(2.0, 2.0), max_padded_size_ratio=(2.0, 2.0))
+    assert (_sizes(pads.RandomPadImage(min_image_size=(4, 20), max_image_size=(6, 20))) == [8, 20]).all()
+    crop = crops.RandomCropImage(min_object_covered=0.0, area_range=(0.1, 0.2), aspect_ratio_range=(0.5, 2.0))
+    step = pads.RandomCropPadImage(
+        crop=crop, min_padded_size_ratio=(2.0, 2.0), max_padded_size_ratio=(2.0, 2.0)
+    )
     assert step(golden_sample(CASES["pad_image"]), SEED).image.shape == (16, 24, 3)
 
 
@@ -221,7 +206,7 @@ def test_golden_square_crop(*, name):
     draws = CASES[name].params["draws"]
     centre = tf.constant([draws["square_crop_scale[y_center]"], draws["square_crop_scale[x_center]"]])
     scale = tf.constant(draws["square_crop_scale[scale]"])
-    assert_golden(CASES[name], square_crop(golden_sample(CASES[name]), scale, centre))
+    assert_golden(CASES[name], pads.square_crop(golden_sample(CASES[name]), scale, centre))
 
 
 @cases("scale_crop_and_pad_to_square_1", "scale_crop_and_pad_to_square_0p5")
@@ -235,20 +220,22 @@ def test_golden_scale_crop_and_pad(*, name):
 
 def test_squares_hold_their_boxes_and_their_border_shrinks():
     sample = golden_sample(CASES["horizontal_flip"])
-    step = tf.function(RandomScaleCropAndPadToSquare(output_size=16))
+    step = tf.function(pads.RandomScaleCropAndPadToSquare(output_size=16))
     for number in range(12):
         found = step(sample, tf.constant([number, 0], tf.int64))
         assert found.image.shape == (16, 16, 3) and found.truth.masks.shape[1:] == (16, 16)
         boxes = np.asarray(found.truth.boxes)
         assert (boxes >= 0).all() and (boxes <= 1).all() and (boxes[:, 2:] > boxes[:, :2]).all()
-    step = RandomSquareCropByScale(max_border=128, scale_min=0.5, scale_max=1.0, num_scales=2)
+    step = pads.RandomSquareCropByScale(max_border=128, scale_min=0.5, scale_max=1.0, num_scales=2)
     sides = {step(sample, tf.constant([i, 0], tf.int64)).image.shape[:2] for i in range(12)}
     assert sides == {(6, 6), (12, 12)}
 
 
 def test_masks_have_the_size_of_the_image_after_an_empty_window():
     sample, none = golden_sample(CASES["horizontal_flip"]), tf.constant([0, 0])
-    image, masks = crop_and_pad(sample.image, sample.truth.masks, Window(none, none), tf.fill([2, 2], 3))
+    image, masks = crops.crop_and_pad(
+        sample.image, sample.truth.masks, crops.Window(none, none), tf.fill([2, 2], 3)
+    )
     assert image.shape == (6, 6, 3) and masks.shape[1:] == (6, 6) and not np.any(masks)
 
 

@@ -35,14 +35,11 @@ ARMS = [name for name in STEPS if name != "registered" and name not in MIXING]
 ARGUMENTS = {
     "normalize_image": "original_minval: 0 original_maxval: 255 target_maxval: 255",
     "random_horizontal_flip": "probability: 0.7 keypoint_flip_permutation: [0, 1]",
-    "random_vertical_flip": "keypoint_flip_permutation: [0, 1]",
-    "autoaugment_image": 'policy_name: "v3"',
-    "random_rgb_to_gray": "probability: 0.5",
-    "random_crop_image": "min_object_covered: 0.3 min_area: 0.2",
+    "random_vertical_flip": "keypoint_flip_permutation: [0, 1]", "autoaugment_image": 'policy_name: "v3"',
+    "random_rgb_to_gray": "probability: 0.5", "random_crop_image": "min_object_covered: 0.3 min_area: 0.2",
     "random_crop_pad_image": "min_object_covered: 0.3 min_area: 0.2 pad_color: [1, 2, 3]",
     "random_absolute_pad_image": "max_height_padding: 4 max_width_padding: 3",
-    "random_resize_method": "target_height: 7 target_width: 9",
-    "resize_image": "new_height: 7 new_width: 9",
+    "random_resize_method": "target_height: 7 target_width: 9", "resize_image": "new_height: 7 new_width: 9",
     "subtract_channel_mean": "means: [1.0, 2.0, 3.0]",
     "random_self_concat_image": "concat_vertical_probability: 0.5 concat_horizontal_probability: 0.5",
     "drop_label_probabilistically": "label: 2 drop_probability: 0.5",
@@ -51,7 +48,7 @@ ARGUMENTS = {
     "random_square_crop_by_scale": "max_border: 4",
     "random_scale_crop_and_pad_to_square": "output_size: 16 scale_min: 0.5",
     "large_scale_jitter": "height: 16 width: 20 scale_min: 0.5",
-}
+}  # fmt: skip
 # Without operations there are seven crops, and each is traced.
 CROP = "operations { min_area: 0.5 max_area: 1 min_aspect_ratio: 0.5 max_aspect_ratio: 2 }"
 TRACED = ARGUMENTS | {"ssd_random_crop": CROP * 2}
@@ -82,17 +79,14 @@ def _sample(numbers, height, width, count, rich):
     size, kinds = ((height, width), 2) if rich else ((0, 0), 0)
     keypoints = np.stack([(low + high) / 2, low], axis=1)[:, :kinds]
     truth = new_truth(
-        boxes=tf.constant(np.concatenate([low, high], 1), tf.float32),
-        classes=tf.constant(classes, tf.int32),
-        weights=tf.constant(classes + 0.5, tf.float32),
-        is_crowd=tf.constant(classes % 2 == 1),
+        boxes=tf.constant(np.concatenate([low, high], 1), tf.float32), classes=tf.constant(classes, tf.int32),
+        weights=tf.constant(classes + 0.5, tf.float32), is_crowd=tf.constant(classes % 2 == 1),
         area=tf.constant(classes * 10.0, tf.float32),
         masks=tf.constant(numbers.integers(0, 2, (count, *size)), tf.uint8),
         class_scores=tf.one_hot(classes, 4 if rich else 0),
-        confidences=tf.constant(classes / 4.0, tf.float32),
-        keypoints=tf.constant(keypoints, tf.float32),
+        confidences=tf.constant(classes / 4.0, tf.float32), keypoints=tf.constant(keypoints, tf.float32),
         keypoint_weights=tf.constant(np.repeat(classes[:, np.newaxis] + 1, kinds, axis=1), tf.float32),
-    )
+    )  # fmt: skip
     image = tf.constant(numbers.integers(0, 256, (height, width, 3)), tf.uint8)
     return Sample(image, truth, tf.constant("id"))
 

@@ -10,26 +10,12 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.builders import detector_parts, heads, oneof
 from detection_core.builders import detector_parts as builders
-from detection_core.builders.detector_parts import (
-    ANCHOR_GENERATORS,
-    BOX_CODERS,
-    MATCHERS,
-    SIMILARITIES,
-    build_anchor_generator,
-    build_box_coder,
-    build_matcher,
-    build_similarity,
-)
-from detection_core.builders.heads import build_head, build_hyperparams
-from detection_core.builders.oneof import build_oneof
 from detection_core.config.check import check_message
 from detection_core.config.messages.detector_parts import INITIALIZER_NAMES
 from detection_core.errors import ModelError
-from detection_core.parts.heads import (
-    ConvolutionalHead,
-    WeightSharedHead,
-)
+from detection_core.parts.heads import ConvolutionalHead, WeightSharedHead
 from detection_core.parts.layers import layer_hyperparams as layers
 from detection_core.parts.losses import replace_nan_targets
 from detection_core.protos import box_predictor_pb2, hyperparams_pb2, losses_pb2
@@ -49,7 +35,7 @@ BUILT = [case for case in CASES.values() if case.outputs]
 
 
 def _build(text):
-    return build_anchor_generator(checked(parsed(AnchorGenerator, text)))
+    return detector_parts.build_anchor_generator(checked(parsed(AnchorGenerator, text)))
 
 
 @cases(*BUILT)
@@ -67,7 +53,7 @@ def test_what_the_reference_refuses_is_refused():
     assert CASES["multiscale_normalized_without_size"].error and CASES["wrong_number_of_maps"].error
     generator = _build("multiscale_anchor_generator { min_level: 3 max_level: 3 aspect_ratios: 1 }")
     refused(ValueError, "image size", generator.generate, [(4, 4)], 1, 1)
-    for arm in ANCHOR_GENERATORS:
+    for arm in detector_parts.ANCHOR_GENERATORS:
         ratios = "aspect_ratios: 1" if arm == "multiscale_anchor_generator" else ""
         refused(ModelError, "feature maps", _build(f"{arm} {{ {ratios} }}").generate, [(2, 2)] * 9, 32, 32)
 
@@ -89,7 +75,7 @@ CODED = [c for c in cases_of(f"{PARTS}/box_coders", "box_coders").values() if c.
 
 @cases(*CODED)
 def test_golden_codes(*, case):
-    coder = build_box_coder(checked(parsed(BoxCoder, case.config)))
+    coder = detector_parts.build_box_coder(checked(parsed(BoxCoder, case.config)))
     assert coder.code_size == case.params["code_size"]
     keypoints = (case.inputs["keypoints"],) if "keypoints" in case.inputs else ()
     anchors = case.inputs["anchors"]
@@ -120,7 +106,7 @@ def _expected(case, valid):
 def test_golden_matches(*, case):
     similarity = case.inputs["similarity"]
     valid = case.inputs.get("valid_rows", np.ones(len(similarity), bool))
-    found = build_matcher(checked(parsed(Matcher, case.config))).match(
+    found = detector_parts.build_matcher(checked(parsed(Matcher, case.config))).match(
         similarity[np.newaxis], valid[np.newaxis]
     )
     np.testing.assert_array_equal(found[0], _expected(case, valid))
@@ -131,7 +117,7 @@ ALIKE = [c for c in cases_of("detection_core/ops", "region_similarity").values()
 
 @cases(*ALIKE)
 def test_golden_similarity(*, case):
-    similarity = build_similarity(checked(parsed(RegionSimilarityCalculator, case.config)))
+    similarity = detector_parts.build_similarity(checked(parsed(RegionSimilarityCalculator, case.config)))
     found = similarity(case.inputs["boxes1"], case.inputs["boxes2"]).numpy()
     # Ground truth has score 1; the golden's rows have their own scores.
     scores = case.inputs.get("scores_of_boxes1", np.ones(len(found), np.float32))
@@ -183,10 +169,10 @@ def test_golden_loss_and_gradient(*, case):
 
 def test_every_arm_has_a_golden():
     for found, arms in (
-        (BUILT, ANCHOR_GENERATORS),
-        (CODED, BOX_CODERS),
-        (MATCHED, MATCHERS),
-        (ALIKE, SIMILARITIES),
+        (BUILT, detector_parts.ANCHOR_GENERATORS),
+        (CODED, detector_parts.BOX_CODERS),
+        (MATCHED, detector_parts.MATCHERS),
+        (ALIKE, detector_parts.SIMILARITIES),
     ):
         assert {case.config.split()[0] for case in found} == set(arms)
     messages = [_message(case.config) for case in CALLED]
@@ -224,7 +210,7 @@ def test_losses_of_a_detector_and_defaults_of_the_miner():
 
 
 def _head(text):
-    return build_head(parsed(box_predictor_pb2.BoxPredictor, text))
+    return heads.build_head(parsed(box_predictor_pb2.BoxPredictor, text))
 
 
 def test_defaults_of_options_are_those_of_the_schema():
@@ -274,7 +260,7 @@ _hyperparams = functools.partial(parsed, hyperparams_pb2.Hyperparams)
 @cases(*sorted(set(HYPERPARAMS) - set(REFUSED)))
 def test_hyperparams_are_those_of_the_reference(*, name):
     wanted = HYPERPARAMS[name].facts["value"]
-    found = build_hyperparams(checked(_hyperparams(HYPERPARAMS[name].config)))
+    found = heads.build_hyperparams(checked(_hyperparams(HYPERPARAMS[name].config)))
     assert found.activation == (wanted["activation"] or "none")
     assert (found.use_bias, found.force_use_bias) == (wanted["use_bias"], wanted["force_use_bias"])
     assert (found.batch_norm is not None) == wanted["use_batch_norm"]
@@ -306,7 +292,7 @@ def test_what_has_no_effect_is_refused_and_frozen_norms_are_built():
         given = _hyperparams(HYPERPARAMS[name].config)
         config_refused(message, check_message, given, "conv_hyperparams")
     text = "batch_norm { train: false decay: 0.5 } regularizer { l1_regularizer { weight: 2 } }"
-    found = build_hyperparams(_hyperparams(text))
+    found = heads.build_hyperparams(_hyperparams(text))
     norm = layers.BatchNormOptions(momentum=0.5, epsilon=pytest.approx(0.001), train=False)
     assert found.batch_norm == norm
     assert found.regularizer == layers.Regularizer(kind="l1", weight=2.0)
@@ -329,7 +315,7 @@ def test_a_oneof_gives_a_value_or_its_place():
     message = BoxCoder()
     config_refused(r"^a\.b: .*found none", check_message, message, "a.b")
     message.square_box_coder.y_scale = 3
-    assert build_oneof(message, "box_coder_oneof", {"square_box_coder": lambda arm: arm.y_scale}) == 3
+    assert oneof.build_oneof(message, "box_coder_oneof", {"square_box_coder": lambda arm: arm.y_scale}) == 3
     message.square_box_coder.y_scale = 0
     pattern = r"^a\.b\.square_box_coder\.y_scale: expected a number above 0"
     config_refused(pattern, check_message, message, "a.b")

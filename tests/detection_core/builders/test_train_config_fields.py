@@ -101,14 +101,12 @@ EFFECTS = {
     "data_augmentation_options": ([{"random_vertical_flip": {}}], stream("augment"), {}),
     "optimizer": (ADAM, lambda config: type(build_optimization(config).optimizer), {}),
     "num_epochs": (2.0, epochs, {"train_config.num_steps": "unset"}),
-    "close_mosaic_epochs": (1.0, epochs, {}),
-    "close_mosaic_steps": (1, stream("mixed"), MOSAIC),
-    "mixing_pool_size": (5, stream("pool"), MOSAIC),
-    "max_number_of_boxes": (7, stream("max_boxes"), {}),
+    "close_mosaic_epochs": (1.0, epochs, {}), "close_mosaic_steps": (1, stream("mixed"), MOSAIC),
+    "mixing_pool_size": (5, stream("pool"), MOSAIC), "max_number_of_boxes": (7, stream("max_boxes"), {}),
     "merge_multiple_label_boxes": (True, build_label_targets, {}),
     "use_multiclass_scores": (True, build_label_targets, SCORES),
     "multi_scale": ({"scale": [1.0]}, scales, {}),
-}
+}  # fmt: skip
 
 
 def test_no_field_is_forgotten():

@@ -240,11 +240,7 @@ def test_what_a_family_cannot_do_is_a_sentence(table):
             TOY.require_checkpoint_names,
         ),
         (ExportError, "on fixed levels, ssd or efficientdet, found toy; export", TOY.require_level_outputs),
-        (
-            ModelError,
-            f"of one network, {FAMILY_NAMES}, found toy; train",
-            TOY.require_with_network,
-        ),
+        (ModelError, f"of one network, {FAMILY_NAMES}, found toy; train", TOY.require_with_network),
     ):
         refused(error, sentence, call)
     (problem,) = tflite_problems(parse_pipeline_config('model { experimental_model { name: "toy" } }'))

@@ -4,8 +4,6 @@ It goes through everything that knows detectors but not their families: the chec
 its folder and SavedModel, evaluation, and the description. What it cannot do is refused with a sentence.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -24,9 +22,8 @@ from detection_core.tasks.export import export_tflite
 from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from detection_core.tasks.predict import predict
 from detection_core.tasks.quantize import quantize
-from detection_core.tasks.train import train
 from tests.support.quadrants import CONFIG, QUADRANT_FAMILY, STAGES, QuadrantDetector
-from tests.support.tiny_training import write_examples
+from tests.support.updates import Trained, train_on_shapes
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +33,9 @@ def family():
     FAMILIES.pop("quadrants", None)
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    folder: str
-    examples: str
-    report: object
-    lines: tuple[dict[str, float], ...]
-
-
 @pytest.fixture(scope="module")
 def trained(family, tmp_path_factory) -> Trained:
-    root = tmp_path_factory.mktemp("second_family")
-    examples = str(write_examples(root / "examples", shapes=True))
-    lines = []
-    report = train(
-        point_at_examples(parse_pipeline_config(CONFIG), examples, eval_split="train"),
-        model_dir=str(root / "model"),
-        model_run_dir=str(root / "run"),
-        work_dir=str(root / "work"),
-        log_every=1,
-        progress=lambda update: lines.append(update.details),
-    )
-    return Trained(str(root / "model"), examples, report, tuple(lines))
+    return train_on_shapes(tmp_path_factory.mktemp("second_family"), CONFIG)
 
 
 def test_it_trains_and_its_losses_are_shown_by_its_names(trained):
@@ -100,10 +78,7 @@ def test_it_is_evaluated(trained, tmp_path):
     options = EvaluateOptions(split="train", pictures=2)
     config = point_at_examples(own_config(trained.folder), trained.examples, eval_split="train")
     report = plan_evaluation(
-        model_path=trained.folder,
-        config=config,
-        evaluation_dir=str(tmp_path / "evaluation"),
-        options=options,
+        model_path=trained.folder, config=config, evaluation_dir=str(tmp_path / "evaluation"), options=options
     ).run()
     assert report.images == 6
     for kind in ("DetectionBoxes", "DetectionMasks", "Keypoints"):
@@ -122,22 +97,17 @@ def test_it_is_described_by_itself(family):
 def test_what_it_cannot_do_is_a_sentence(trained, tmp_path):
     with pytest.raises(ExportError, match="Lite, ssd or efficientdet or center_net, found quadrants"):
         export_tflite(
-            trained.folder,
-            trained.examples,
-            TFLiteExportOptions(max_map_drop=0.02, split="train"),
-            tflite_dir=str(tmp_path / "tflite"),
-            parity_dir=str(tmp_path / "parity"),
-        )
+            trained.folder, trained.examples, TFLiteExportOptions(max_map_drop=0.02, split="train"),
+            tflite_dir=str(tmp_path / "tflite"), parity_dir=str(tmp_path / "parity"),
+        )  # fmt: skip
     rewriter = "graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }"
     with pytest.raises(
         ConfigError, match="can be quantized, ssd or efficientdet or center_net, found quadrants"
     ):
         quantize(
             point_at_examples(parse_pipeline_config(CONFIG + rewriter), trained.examples),
-            model_dir=trained.folder,
-            quantized_model_dir=str(tmp_path / "quantized"),
-            quantized_run_dir=str(tmp_path / "run"),
-            quantization_dir=str(tmp_path / "quantization"),
+            model_dir=trained.folder, quantized_model_dir=str(tmp_path / "quantized"),
+            quantized_run_dir=str(tmp_path / "run"), quantization_dir=str(tmp_path / "quantization"),
             work_dir=str(tmp_path / "work"),
-        )
+        )  # fmt: skip
     assert not list(tmp_path.glob("*"))

@@ -7,12 +7,7 @@ import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ExportError
-from detection_core.exporters.signatures import (
-    automl_functions,
-    head_function,
-    save_signatures,
-    serving_function,
-)
+from detection_core.exporters import signatures
 from detection_core.families.efficientdet.build import build_efficientdet
 from detection_core.families.efficientdet.family import FAMILY
 from tests.support import efficientdet_goldens as goldens
@@ -38,7 +33,7 @@ def detector():
 @pytest.fixture(scope="module")
 def served(detector, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("automl"))
-    save_signatures(automl_functions(detector, FAMILY, RESIZER, None), folder)
+    signatures.save_signatures(signatures.automl_functions(detector, FAMILY, RESIZER, None), folder)
     return tf.saved_model.load(folder)
 
 
@@ -57,7 +52,7 @@ def test_images_and_their_files_give_boxes_in_pixels_and_classes_from_1(served, 
         "output_3": ("int32", [None]),
     }
     found = signature(images=tf.constant(IMAGES))
-    ours = serving_function(detector, RESIZER)(tf.constant(IMAGES))
+    ours = signatures.serving_function(detector, RESIZER)(tf.constant(IMAGES))
     np.testing.assert_allclose(found["output_0"], ours["detection_boxes"] * [50, 40, 50, 40], atol=1e-3)
     np.testing.assert_allclose(found["output_1"], ours["detection_scores"], atol=1e-5)
     np.testing.assert_array_equal(found["output_2"], ours["detection_classes"])
@@ -80,13 +75,13 @@ def test_heads_are_given_level_by_level_where_there_are_levels(served, detector)
     np.testing.assert_allclose(joined, whole.class_logits, atol=1e-4)
     without = dataclasses.replace(FAMILY, name="tiny", level_outputs=None)
     sentence = "expected a detector with anchors on fixed levels, ssd or efficientdet, found tiny; export"
-    refused(ExportError, sentence, head_function, TinyDetector(), without, None)
+    refused(ExportError, sentence, signatures.head_function, TinyDetector(), without, None)
 
 
 def test_the_network_of_lite0_gives_the_reference_s_numbers():
     model = build_efficientdet(goldens.message("efficientdet-lite0", 320), "model.efficientdet", None)
     goldens.set_deterministic_weights(model.network, model.parts.settings)
-    function = head_function(model, FAMILY, 1)
+    function = signatures.head_function(model, FAMILY, 1)
     pixels = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
     found = function(tf.constant(pixels))
     wanted = np.load(Path(__file__).parent / "data" / "automl_lite0_network.npz")

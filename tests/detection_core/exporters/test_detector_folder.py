@@ -13,22 +13,18 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ContractError, ModelError, StorageError
 from detection_core.exporters import detector_folder
 from detection_core.exporters.detector_folder import load_detector, write_detector
-from tests.support.blobs import alter
+from tests.support import blobs, plain_backbone, storage_faults, tiny_network, tiny_training
 from tests.support.cases import refused
 from tests.support.detectors import quantized, trained
-from tests.support.plain_backbone import PLAIN
-from tests.support.storage_faults import few_descriptors
-from tests.support.tiny_network import randomise
-from tests.support.tiny_training import config_text
 
-CONFIG = parse_pipeline_config(config_text(backbone=PLAIN))
+CONFIG = parse_pipeline_config(tiny_training.config_text(backbone=plain_backbone.PLAIN))
 LABELS = label_map_from_names(["dark", "bright"])
 
 
 @pytest.fixture(scope="module")
 def model():
     built = build_detector(CONFIG.model)
-    randomise(built.network, 3)
+    tiny_network.randomise(built.network, 3)
     return built
 
 
@@ -85,7 +81,7 @@ def test_what_is_not_whole_is_named(copy):
 
 
 def test_weights_of_another_model_are_refused_but_not_those_that_cannot_be_opened_now(model, copy):
-    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(0):
+    with pytest.raises(StorageError, match="Too many open files"), storage_faults.few_descriptors(0):
         detector_folder._restore(model, str(copy))
     config = copy / layout.SERVING / layout.EXTRA / layout.PIPELINE_CONFIG
     config.write_text(config.read_text().replace("num_classes: 2", "num_classes: 3"))
@@ -100,7 +96,7 @@ def test_a_kind_that_will_not_do_or_is_not_whole_is_refused(copy):
 
 
 def test_a_folder_whose_graph_was_altered_is_refused(copy):
-    alter(copy / "Format-Serving", lambda meta: meta.graph_def.node.add(name="added", op="WriteFile"))
+    blobs.alter(copy / "Format-Serving", lambda meta: meta.graph_def.node.add(name="added", op="WriteFile"))
     refused(ModelError, "found WriteFile", load_detector, str(copy))
 
 

@@ -16,17 +16,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.errors import ExportError, ModelError
-from detection_core.exporters.served_graph import fingerprint_saved_model
-from detection_core.exporters.signatures import (
-    INPUT_TYPES,
-    find_input_type,
-    largest_batch,
-    name_by_content,
-    save_signature,
-    save_signatures,
-    serving_function,
-    write_saved_model,
-)
+from detection_core.exporters import served_graph, signatures
 from detection_core.structures import Images
 from tests.support.blobs import alter
 from tests.support.cases import cases, refused
@@ -48,7 +38,7 @@ def test_exports_of_one_detector_are_one_model_and_another_post_processing_is_an
         model = build_detector(config.model)
         weights[:] = weights or model.network.get_weights()
         model.network.set_weights(weights)
-        write_saved_model(model, model_image_resizer(config.model), str(tmp_path / name))
+        signatures.write_saved_model(model, model_image_resizer(config.model), str(tmp_path / name))
         return str(tmp_path / name)
 
     detector = export("first")
@@ -57,9 +47,9 @@ def test_exports_of_one_detector_are_one_model_and_another_post_processing_is_an
     again = export("again")
     graphs = [Path(folder, "saved_model.pb").read_bytes() for folder in (detector, again)]
     assert graphs[0] != graphs[1]
-    assert fingerprint_saved_model(detector) == fingerprint_saved_model(again)
+    assert served_graph.fingerprint_saved_model(detector) == served_graph.fingerprint_saved_model(again)
     other = export("other", **{f"{NMS}.iou_threshold": 0.3})
-    assert fingerprint_saved_model(detector) != fingerprint_saved_model(other)
+    assert served_graph.fingerprint_saved_model(detector) != served_graph.fingerprint_saved_model(other)
 
 
 def _save(folder, function, **variables):
@@ -77,7 +67,7 @@ def _loop(x, limit):
 
 def test_the_order_of_nodes_does_not_count_but_what_classes_are_called(tmp_path):
     folder = _save(tmp_path / "a", lambda x, a: _loop(x, 10.0) * a, a=1.0)
-    before = fingerprint_saved_model(folder)
+    before = served_graph.fingerprint_saved_model(folder)
 
     def turn(meta):
         graph = meta.graph_def
@@ -87,17 +77,17 @@ def test_the_order_of_nodes_does_not_count_but_what_classes_are_called(tmp_path)
             nodes.extend(turned)
 
     alter(folder, turn)
-    assert fingerprint_saved_model(folder) == before
+    assert served_graph.fingerprint_saved_model(folder) == before
     folder = _save(tmp_path / "a", lambda x, a: x * a, a=1.0)
-    before = fingerprint_saved_model(folder)
+    before = served_graph.fingerprint_saved_model(folder)
     label_map = Path(folder, "assets.extra", "detflow", "label_map.pbtxt")
     label_map.parent.mkdir(parents=True)
     label_map.write_text("item { id: 1 name: 'cat' }")
     (label_map.parent / "model.json").write_text("{}")
-    named = fingerprint_saved_model(folder)
+    named = served_graph.fingerprint_saved_model(folder)
     assert named != before
     (label_map.parent / "model.json").write_text('{"trained_as": "x"}')
-    assert fingerprint_saved_model(folder) == named
+    assert served_graph.fingerprint_saved_model(folder) == named
 
 
 def test_values_names_bodies_and_loops_of_tensorflow_1_count(tmp_path):
@@ -110,10 +100,10 @@ def test_values_names_bodies_and_loops_of_tensorflow_1_count(tmp_path):
         "a loop": _save(tmp_path / "e", lambda x, a, b: _loop(x, 10.0) * a + b, **both),
         "another limit": _save(tmp_path / "f", lambda x, a, b: _loop(x, 11.0) * a + b, **both),
     }
-    prints = {name: fingerprint_saved_model(folder) for name, folder in written.items()}
+    prints = {name: served_graph.fingerprint_saved_model(folder) for name, folder in written.items()}
     assert len(set(prints.values())) == len(prints), prints
     again = _save(tmp_path / "g", lambda x, a, b: _loop(x, 11.0) * a + b, **both)
-    assert fingerprint_saved_model(again) == prints["another limit"]
+    assert served_graph.fingerprint_saved_model(again) == prints["another limit"]
 
     def write(name, limit):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -125,7 +115,7 @@ def test_values_names_bodies_and_loops_of_tensorflow_1_count(tmp_path):
                 tf.compat.v1.enable_control_flow_v2()
             assert any(op.type == "NextIteration" for op in session.graph.get_operations())
             tf.compat.v1.saved_model.simple_save(session, str(tmp_path / "1" / name), {"x": x}, {"y": y})
-        return fingerprint_saved_model(str(tmp_path / "1" / name))
+        return served_graph.fingerprint_saved_model(str(tmp_path / "1" / name))
 
     assert write("a", 10.0) == write("b", 10.0) != write("c", 11.0)
 
@@ -135,11 +125,11 @@ def test_files_that_are_no_saved_model_count_by_their_bytes_and_damaged_weights_
     data = Path(folder, "variables", "variables.data-00000-of-00001")
     data.write_bytes(np.random.default_rng(0).bytes(data.stat().st_size))
     with pytest.raises(ModelError, match=r"expected readable weights|expected a readable checkpoint"):
-        fingerprint_saved_model(folder)
+        served_graph.fingerprint_saved_model(folder)
     prints = set()
     for content in (b"graph", b"another"):
         (tmp_path / "saved_model.pb").write_bytes(content)
-        prints.add(fingerprint_saved_model(str(tmp_path)))
+        prints.add(served_graph.fingerprint_saved_model(str(tmp_path)))
     assert len(prints) == 2
 
 
@@ -156,9 +146,11 @@ REFERENCE = {
 def served(tmp_path_factory):
     """Input type to the signature of a SavedModel, and the folder."""
     found = {}
-    for name in INPUT_TYPES:
+    for name in signatures.INPUT_TYPES:
         folder = str(tmp_path_factory.mktemp(name))
-        save_signature(serving_function(TinyDetector(), RESIZER, input_type=name), folder)
+        signatures.save_signature(
+            signatures.serving_function(TinyDetector(), RESIZER, input_type=name), folder
+        )
         loaded = tf.saved_model.load(folder)
         found[name] = (loaded, loaded.signatures["serving_default"], folder)
     return found
@@ -166,7 +158,7 @@ def served(tmp_path_factory):
 
 @cases(*REFERENCE)
 def test_a_batch_gives_what_its_images_give_alone_whatever_the_input_type(served, *, name):
-    assert sorted(INPUT_TYPES) == sorted(REFERENCE)
+    assert sorted(signatures.INPUT_TYPES) == sorted(REFERENCE)
     _, signature, folder = served[name]
     check_graph(folder)
     ((key, spec),) = signature.structured_input_signature[1].items()
@@ -190,23 +182,25 @@ def test_images_of_a_batch_may_differ_in_size(served):
 
 def test_resizers_types_and_options_bound_what_is_served():
     keeping = KeepAspectRatioResizer(min_dimension=20, max_dimension=40)
-    assert largest_batch(find_input_type("tf_example"), keeping) == 1
-    assert largest_batch(find_input_type("image_tensor"), keeping) is None
+    assert signatures.largest_batch(signatures.find_input_type("tf_example"), keeping) == 1
+    assert signatures.largest_batch(signatures.find_input_type("image_tensor"), keeping) is None
     padded = KeepAspectRatioResizer(min_dimension=20, max_dimension=40, pad_to_max_dimension=True)
-    assert largest_batch(find_input_type("tf_example"), padded) is None
+    assert signatures.largest_batch(signatures.find_input_type("tf_example"), padded) is None
     for name, reason in {"image_and_boxes_tensor": "masks for given boxes", "bogus": "choose one"}.items():
         found = f"input_type: expected image_tensor, .*'{name}'.*{reason}"
-        refused(ExportError, found, find_input_type, name)
-    function = serving_function(TinyDetector(), RESIZER, batch_size=1)
+        refused(ExportError, found, signatures.find_input_type, name)
+    function = signatures.serving_function(TinyDetector(), RESIZER, batch_size=1)
     assert function.inputs[0].shape.as_list() == [1, None, None, 3]
     assert function.structured_outputs["detection_boxes"].shape.as_list()[0] == 1
-    plain = serving_function(TinyDetector(), RESIZER)
+    plain = signatures.serving_function(TinyDetector(), RESIZER)
     name = next(o.outputs[0].name for o in plain.graph.get_operations() if o.type == "Conv2D")
-    function = serving_function(TinyDetector(), RESIZER, additional=[name])
+    function = signatures.serving_function(TinyDetector(), RESIZER, additional=[name])
     found = function(tf.constant(IMAGES))[name]
     assert found.shape[0] == len(IMAGES) and found.shape.rank == 4
     found = r"additional_.*'nothing/here'; the nearest are"
-    refused(ExportError, found, serving_function, TinyDetector(), RESIZER, additional=["nothing/here"])
+    refused(
+        ExportError, found, signatures.serving_function, TinyDetector(), RESIZER, additional=["nothing/here"]
+    )
 
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["image_tensor"]
@@ -216,7 +210,7 @@ IMAGE = np.random.default_rng(4).integers(0, 256, (1, 50, 40, 3)).astype(np.uint
 
 
 def test_inputs_and_outputs_are_the_published_ones_and_what_the_model_finds(tmp_path):
-    write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), str(tmp_path))
+    signatures.write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     (name, spec), *others = loaded.signatures["serving_default"].structured_input_signature[1].items()
     published = GOLDEN["inputs"][name]
@@ -282,7 +276,7 @@ def test_a_detector_without_background_gives_no_column_for_it_and_nothing_past_i
 def _signatures_save(compute, folder):
     spec = tf.TensorSpec([], tf.float32, name="input")
     function = tf.function(lambda x: {"sum": compute(x)}, autograph=False)
-    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(folder))
+    signatures.save_signatures({"serving_default": function.get_concrete_function(spec)}, str(folder))
 
 
 def test_variables_are_stored_in_the_order_of_their_names_and_the_id_is_made_of_the_content(tmp_path):
@@ -303,7 +297,7 @@ def test_variables_are_stored_in_the_order_of_their_names_and_the_id_is_made_of_
         for name, value in changes.items():
             setattr(fingerprint, name, value)
         path.write_bytes(fingerprint.SerializeToString())
-        name_by_content(str(path))
+        signatures.name_by_content(str(path))
         return path.read_bytes()
 
     assert named(uuid="1") == named(uuid="34482169415596947374287144968895386404") == written

@@ -31,7 +31,7 @@ from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetA
 from detection_core.protos import ssd_pb2
 from tests.support.batches import boxes_like, lay_anchors
 from tests.support.cases import cases, refused
-from tests.support.configs import LAYERS, PYRAMID, RETINA, find_in
+from tests.support.configs import LAYERS, PYRAMID, RETINA
 from tests.support.tflite_operations import outputs
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_training import config_text
@@ -164,16 +164,6 @@ def test_kinds_of_target_assigners(*, text, kind, columns):
     assert assigner.num_classes == (3 if text == EXPLICIT else 4)
     text = PARTS + KEYPOINTS + "loss { localization_loss { weighted_smooth_l1 {} } }"
     assert _assigner(text).box_coder.code_size == 10  # keypoints are coded with the box
-
-
-# Missing parts are found by tests/detection_core/config/messages/test_ssd.py.
-@cases(
-    (PARTS + KEYPOINTS + "loss { localization_loss { weighted_giou {} } }", "loss.localization_loss"),
-    (PARTS + CODER + "explicit_background_class: true", "explicit_background_class"),
-)
-def test_refusals_name_the_place(*, text, place):
-    problems = find_in(text_format.Parse(text, ssd_pb2.Ssd()), "model.ssd")
-    assert f"model.ssd.{place}" in [problem.path for problem in problems]
 
 
 def test_what_a_tensorflow_lite_file_is_made_with():

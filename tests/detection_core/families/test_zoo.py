@@ -13,19 +13,17 @@ import pytest
 import tensorflow as tf
 
 from detection_core.builders.detector import build_detector
-from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
+from detection_core.detectors.base import REGULARIZATION_LOSS
 from detection_core.families.ssd.checkpoint_names import object_paths
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
 from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.protos import model_pb2
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.structures import Batch, Detections, Images
-from detection_core.training.loop_options import TrainOptions
-from detection_core.training.step import TrainState, train_step
+from detection_core.structures import Detections, Images
 from tests.support import golden_networks
+from tests.support.updates import losses_of_updates
 
 ZOO = tuple(sorted(path.stem for path in (golden_networks.DATA / "zoo").glob("ssd_*.npz")))
 ROUNDINGS = 10
@@ -65,14 +63,10 @@ def outputs(request: pytest.FixtureRequest) -> Outputs:
     predictions = model.predict(golden.images, training=False)
     train_predictions = model.predict(golden.images, training=True)
     return Outputs(
-        name=request.param,
-        golden=golden,
-        model=model,
-        predictions=predictions,
+        name=request.param, golden=golden, model=model, predictions=predictions,
         detections=model.suppress(predictions, golden.images.true_sizes)[0],
-        train_predictions=train_predictions,
-        losses=model.compare(train_predictions, golden.truth),
-    )
+        train_predictions=train_predictions, losses=model.compare(train_predictions, golden.truth),
+    )  # fmt: skip
 
 
 def _near(found: tf.Tensor, wanted: np.ndarray, what: str, rtol: float, atol: float) -> None:
@@ -168,14 +162,8 @@ class TestFullSize:
         share = golden.facts["input_shape"][0] / config.train_config.batch_size
         rate.learning_rate_base *= share
         rate.warmup_learning_rate *= share
-        pixels = np.random.RandomState(1).uniform(0.0, 255.0, golden.facts["input_shape"]).astype(np.float32)
-        batch = Batch(golden.images._replace(pixels=tf.constant(pixels)), golden.truth)
         # A ResNet of random weights has gradients (1e5 for 152 layers) that no update is small enough for.
         held = ("backbone_",) if "resnet" in name else ()
-        options = TrainOptions(num_steps=3, freeze_variables=held)
-        state = TrainState(model, build_optimizer(config.train_config.optimizer), options, None)
-        step = tf.function(lambda: train_step(state, options, 1, batch).losses[TOTAL_LOSS])
-        losses = [float(step()) for _ in range(3)]
-        print(f"losses: {losses}")
+        losses = losses_of_updates(model, config.train_config.optimizer, golden, freeze_variables=held)
         assert np.isfinite(losses).all()
         assert losses[2] < losses[0]

@@ -16,6 +16,7 @@ from detection_core.training.step import TrainState, train_step
 from tests.support.batches import images_of
 from tests.support.center_net_goldens import NAMES, build_filled, label_map, load_golden
 from tests.support.efficientdet_goldens import padded_truth, sampled
+from tests.support.updates import losses_of_updates
 
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
 RATE = 1e-3
@@ -132,11 +133,5 @@ class TestFullSize:
         optimizer = config.train_config.optimizer
         optimizer.ClearField("optimizer")
         optimizer.adam_optimizer.learning_rate.constant_learning_rate.learning_rate = 1e-4
-        pixels = np.random.RandomState(1).uniform(0.0, 255.0, golden.facts["input_shape"]).astype(np.float32)
-        batch = Batch(golden.images._replace(pixels=tf.constant(pixels)), golden.truth)
-        options = TrainOptions(num_steps=3)
-        state = TrainState(model, build_optimizer(optimizer), options, None)
-        step = tf.function(lambda: train_step(state, options, 1, batch).losses[TOTAL_LOSS])
-        losses = [float(step()) for _ in range(3)]
-        print(f"losses: {losses}")
+        losses = losses_of_updates(model, optimizer, golden)
         assert losses[2] < losses[1] < losses[0]

@@ -15,11 +15,7 @@ from detection_core.families.ssd.checkpoint_names import (
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
 from detection_core.ops.iou import iou
 from detection_core.ops.nms import NmsOptions, one_by_one
-from detection_core.parts.backbones.efficientnet import (
-    DEFAULT_HYPERPARAMS,
-    EfficientNetOptions,
-    _blocks,
-)
+from detection_core.parts.backbones.efficientnet import DEFAULT_HYPERPARAMS, EfficientNetOptions, _blocks
 from detection_core.parts.layers.layer_hyperparams import (
     regularization_loss,
     regularized_variables,

@@ -21,15 +21,21 @@ from detection_core.families.faster_rcnn.build import describe_faster_rcnn
 from detection_core.families.faster_rcnn.checkpoint_names import checkpoint_names, object_paths
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
 from detection_core.families.faster_rcnn.stages import all_stage_outputs
+from detection_core.families.faster_rcnn.tensorflow_1_names import scoped_variables
 from detection_core.ops.update_draws import update_draws
 from detection_core.structures import Batch
 from tests.support.batches import images_of
 from tests.support.efficientdet_goldens import deterministic_weight, padded_truth
 from tests.support.golden_networks import DATA, TOLERANCE, sample
-from tests.support.two_stage import masks_of
+from tests.support.two_stage import checkered_masks, masks_of
 
 FOLDER = DATA / "two_stage"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*_rcnn_*.npz") if "padded" not in path.stem))
+EXACT = FOLDER / "exact"
+"""Small inputs; their configs sample all anchors and proposals, so no loss is random."""
+OF_TENSORFLOW_1 = "faster_rcnn_inception_v2"
+_LEAVES = {"weights": "kernel", "biases": "bias", "pointwise_weights": "kernel"}
+_LEAVES |= {"depthwise_weights": "depthwise_kernel"}
 SMALL = "faster_rcnn_resnet50_v1_640x640"
 BOXES = [[0.1, 0.1, 0.5, 0.4], [0.3, 0.5, 0.9, 0.95], [0.6, 0.05, 0.75, 0.2]]
 full_size = [pytest.mark.zoo, pytest.mark.slow]
@@ -49,8 +55,7 @@ class Golden:
     @property
     def images(self):
         """The preprocessed input."""
-        shape = self.facts["input_shape"]
-        return images_of(np.random.RandomState(0).standard_normal(shape).astype(np.float32))
+        return pixels_of(self.facts["input_shape"])
 
 
 @functools.cache
@@ -66,13 +71,25 @@ class RawInputModel(FasterRcnnModel):
         return pixels
 
 
-def filled(message):
+def paths_of(model, config):
+    """Return the reference's names of the variables."""
+    extractor = config.model.faster_rcnn.feature_extractor.type
+    return scoped_variables(model, extractor) if extractor == OF_TENSORFLOW_1 else object_paths(model)
+
+
+def filled(config):
     """Build a detector with deterministic weights, which takes its input as it is."""
-    built = build_detector(message, seed=None)
+    built = build_detector(config.model, seed=None)
     model = RawInputModel(built.networks, built.parts)
-    for path, variable in object_paths(model).items():
-        variable.assign(deterministic_weight(path, tuple(variable.shape)))
+    for path, variable in paths_of(model, config).items():
+        scope, _, leaf = path.rpartition("/")
+        key = f"{scope}/{_LEAVES.get(leaf, leaf)}"
+        variable.assign(deterministic_weight(key, tuple(variable.shape)))
     return model
+
+
+def pixels_of(shape):
+    return images_of(np.random.RandomState(0).standard_normal(shape).astype(np.float32))
 
 
 def every_output(model, images):
@@ -164,7 +181,7 @@ def test_all_configurations_pass_the_checks_and_describe_their_variables():
 @pytest.fixture(scope="module", params=NAMES)
 def golden_model(request):
     golden = golden_of(request.param)
-    return request.param, golden, filled(golden.config.model)
+    return request.param, golden, filled(golden.config)
 
 
 class TestFullSize:
@@ -218,7 +235,7 @@ class TestFullSize:
         config = golden_of(name).config
         resizer = config.model.faster_rcnn.image_resizer.keep_aspect_ratio_resizer
         resizer.min_dimension = resizer.max_dimension = 320
-        model = filled(config.model)
+        model = filled(config)
         pixels = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
         outputs = every_output(model, images_of(pixels, wanted.pop("true_image_shapes")[:, :2].tolist()))
         arrays = {re.sub("^(predict|postprocess)_", "", key): value for key, value in wanted.items()}
@@ -228,3 +245,39 @@ class TestFullSize:
                 found = sample(found)
             near = np.isclose(found, value.reshape(-1), **TOLERANCE)
             assert near.mean() > 0.98, f"{key}: {near.mean():.3f} are the same"
+
+    @pytest.mark.parametrize("name", sorted(path.stem for path in EXACT.glob("*.npz")))
+    def test_outputs_and_losses_are_the_reference_s(self, name):
+        """On pyramids, without padding, and of TensorFlow 1."""
+        arrays = dict(np.load(EXACT / f"{name}.npz"))
+        facts = json.loads(arrays.pop("facts").tobytes())
+        config = parse_pipeline_config(facts["config"])
+        model = filled(config)
+        found = {path: list(variable.shape) for path, variable in paths_of(model, config).items()}
+        assert found == facts["variables"]
+        images = pixels_of(facts["input_shape"])
+        outputs = {**all_stage_outputs(model.predict(images)), **model.serving_outputs(images)}
+        outputs["detection_classes"] -= 1
+        far = {}
+        for key, wanted in arrays.items():
+            own = re.sub("^(predict|postprocess)/", "", key)
+            near = np.isclose(sample(outputs[own]), wanted, **TOLERANCE).mean()
+            # Proposals and detections with nearly equal scores swap.
+            least = 1.0 if own in ("anchors", "num_detections", "rpn_box_encodings") else 0.97
+            if near < least:
+                far[key] = near
+        assert not far
+        np.testing.assert_allclose(
+            sample(outputs["detection_scores"]), arrays["postprocess/detection_scores"], **TOLERANCE
+        )
+        truth = padded_truth([(boxes, classes) for boxes, classes in facts["truth"]])
+        if model.stages == 3:
+            exact = np.zeros(truth.boxes.shape)
+            for image, (boxes, _) in enumerate(facts["truth"]):
+                exact[image, : len(boxes)] = boxes
+            truth = truth._replace(masks=checkered_masks(exact, *facts["input_shape"][1:3]))
+        losses = model.losses(Batch(pixels_of([2, *facts["input_shape"][1:]]), truth), training=True)
+        for name_there, wanted in facts["losses"].items():
+            key = name_there.replace("regularization", "Loss/regularization_loss")
+            np.testing.assert_allclose(losses[key], wanted, rtol=2e-3, atol=1e-4, err_msg=key)
+        assert all(value > 0.0 for key, value in facts["losses"].items() if "regularization" not in key)

@@ -12,11 +12,7 @@ from detection_core.ops.iou import ThresholdedIou, negative_squared_distance
 from detection_core.ops.leading import NO_CANDIDATE, leading_candidates
 from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.ops.post_processing import PerClass, PiecewiseLinear, ScoreConverter, Temperature
-from detection_core.ops.resampling import (
-    pad_bottom_right,
-    resize_masks,
-    resize_pixels,
-)
+from detection_core.ops.resampling import pad_bottom_right, resize_masks, resize_pixels
 from detection_core.ops.update_draws import draw_seed, draw_uniform, update_draws
 from tests.support.cases import cases
 from tests.support.golden_cases import load_cases

@@ -1,9 +1,11 @@
 """Features: statistics, schema and anomalies in the words of TFDV 1.16.1, which test_tfdv.py compares."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from google.protobuf import text_format
 from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
@@ -33,48 +35,7 @@ RECORDS = (
     {"a": int64_feature([7]), "f": float_feature([math.nan, 9.0, math.inf]), "t": bytes_feature([b"x"])},
     {"a": int64_feature([-2]), "f": float_feature([])},
 )
-# Column and constraint, type of the anomaly, short text, whole text.
-TOLD = """
-name: 'gone' type: INT presence { min_count: 1 }
-SCHEMA_MISSING_COLUMN | Column dropped | Column is completely missing
-name: 'a' type: BYTES
-UNEXPECTED_DATA_TYPE | Unexpected data type | Expected data of type: BYTES but got INT
-name: 'a' type: INT presence { min_count: 9 }
-FEATURE_TYPE_LOW_NUMBER_PRESENT | Column dropped | The feature was present in fewer examples than expected: minimum count = 9, actual = 3
-name: 't' type: BYTES presence { min_fraction: 1 }
-FEATURE_TYPE_LOW_FRACTION_PRESENT | Column dropped | The feature was present in fewer examples than expected: minimum fraction = 1.000000, actual = 0.666667
-name: 'f' type: FLOAT value_count { min: 1 }
-FEATURE_TYPE_LOW_NUMBER_VALUES | Missing values | Some examples have fewer values than expected.
-name: 'f' type: FLOAT value_counts { value_count { max: 2 } }
-FEATURE_TYPE_HIGH_NUMBER_VALUES | Superfluous values | Some examples have more values than expected at nestedness level 0.
-name: 'f' type: FLOAT value_counts { value_count { } value_count { } }
-VALUE_NESTEDNESS_MISMATCH | Mismatched value nest level | The values have a different nest level than expected. Value counts will not be checked.
-name: 'a' type: INT shape { dim { size: 2 } }
-INVALID_FEATURE_SHAPE | Feature shape dropped | The feature has fixed value length 1 but it's not compatible with the specified shape.
-name: 'a' type: INT int_domain { min: 0 }
-INT_TYPE_SMALL_INT | Out-of-range values | Unexpectedly small value: -2.
-name: 'a' type: INT int_domain { max: 3 }
-INT_TYPE_BIG_INT | Out-of-range values | Unexpectedly large value: 7.
-name: 'a' type: INT bool_domain { }
-BOOL_TYPE_SMALL_INT | Non-boolean values | Integers (such as -2) not in {0, 1}: converting to an integer.
-name: 't' type: BYTES int_domain { }
-INT_TYPE_NOT_INT_STRING | Invalid values | String values that were not ints were found, such as "x".
-name: 't' type: BYTES float_domain { }
-FLOAT_TYPE_STRING_NOT_FLOAT | Invalid values | String values that were not floats were found, such as "x".
-name: 't' type: BYTES string_domain { value: 'x' }
-ENUM_TYPE_UNEXPECTED_STRING_VALUES | Unexpected string values | Examples contain values missing from the schema: y\\né (~33%).@
-name: 't' type: BYTES bool_domain { true_value: 'x' }
-BOOL_TYPE_UNEXPECTED_STRING | Non-boolean values | Saw unexpected value "y\né" instead of {"x"}.
-name: 't' type: BYTES unique_constraints { min: 3 max: 9 }
-FEATURE_TYPE_LOW_UNIQUE | Low number of unique values | Expected at least 3 unique values but found only 2.
-name: 'f' type: FLOAT float_domain { min: 0 }
-FLOAT_TYPE_SMALL_FLOAT | Out-of-range values | Unexpectedly low values: -1<0(upto six significant digits)
-name: 'f' type: FLOAT float_domain { disallow_nan: true }
-FLOAT_TYPE_HAS_NAN | Invalid values | Float feature has NaN values.
-name: 'image/encoded' type: BYTES image_domain { max_image_byte_size: 2 }
-MAX_IMAGE_BYTE_SIZE_EXCEEDED | Num bytes exceeds the max byte size. | The largest image has bytes: 3. The max allowed byte size is: 2.
-"""  # noqa: E501
-_LINES = TOLD.replace('"y\né"', '"y~é"').strip().splitlines()
+TOLD = yaml.safe_load((Path(__file__).parent / "data" / "anomalies.yaml").read_text(encoding="utf-8"))
 
 
 def make_statistics(records):
@@ -204,12 +165,11 @@ def _found(feature, more=""):
     return info
 
 
-@cases(*zip(_LINES[::2], _LINES[1::2], strict=True))
-def test_what_does_not_fit_is_told_as_tfdv_tells_it(*, feature, told):
-    kind, short, text = told.replace("~é", "\né").replace("@", " ").split(" | ")
-    info = _found(feature)
+@cases(*TOLD)
+def test_what_does_not_fit_is_told_as_tfdv_tells_it(*, case):
+    info = _found(case["feature"])
     reasons = [anomalies_pb2.AnomalyInfo.Type.Name(reason.type) for reason in info.reason]
-    assert (reasons, info.short_description, info.description) == ([kind], short, text)
+    assert [*reasons, info.short_description] == case["told"] and info.description == case["text"]
 
 
 @cases(

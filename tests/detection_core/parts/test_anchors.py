@@ -1,49 +1,33 @@
-"""Anchor generators, and how well anchors cover boxes, against anchors laid one by one."""
+"""What anchors cover, and generators beyond the goldens in tests/detection_core/builders."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from detection_core.errors import ModelError
-from detection_core.parts.anchors import choice
-from detection_core.parts.anchors.choice import (
-    AnchorMap,
-    aspect_clusters,
-    best_overlaps,
-    matched_fraction,
-)
-from detection_core.parts.anchors.generators import (
-    AnchorGrid,
-    FlexibleGridAnchorGenerator,
-    GridAnchorGenerator,
-    MultiscaleAnchorGenerator,
-    SsdAnchorGenerator,
-    check_map_count,
-    size_of,
-    tile,
-)
+from detection_core.parts.anchors import choice, generators
+from detection_core.parts.anchors.choice import AnchorMap, aspect_clusters, best_overlaps, matched_fraction
 from tests.support.batches import lay_anchors, slow_iou
-from tests.support.cases import cases, refused
+from tests.support.cases import cases
 
 
 @cases(*itertools.product([(1, 1), (2, 3), (5, 1)], [[(1.0, 1.0)], [(2.0, 1.0), (0.5, 4.0), (3.0, 3.0)]]))
 def test_anchors_are_laid_by_row_column_and_size(*, shape, sizes):
     laid = {"stride": (16.0, 8.0), "offset": (7.5, 0.0)}
     expected = lay_anchors([AnchorMap(shape=shape, sizes=sizes, **laid)])
-    np.testing.assert_allclose(tile(shape, sizes, **laid), expected, atol=1e-5)
-    assert tile((0, 3), sizes, **laid).shape == (0, 4)
+    np.testing.assert_allclose(generators.tile(shape, sizes, **laid), expected, atol=1e-5)
+    assert generators.tile((0, 3), sizes, **laid).shape == (0, 4)
 
 
 def test_sizes_follow_scale_and_ratio_and_another_number_of_maps_is_refused():
     for ratio in (0.5, 1.0, 2.0, 3.0):
-        height, width = size_of(0.3, ratio)
+        height, width = generators.size_of(0.3, ratio)
         assert (height * width, width / height) == pytest.approx((0.09, ratio))
-    check_map_count(6, 6)
+    generators.check_map_count(6, 6)
     with pytest.raises(ModelError, match=r"expected 6 feature maps.*found 5; make the levels \(num_layers"):
-        check_map_count(5, 6)
+        generators.check_map_count(5, 6)
 
 
 def anchors(*sides):
@@ -107,94 +91,22 @@ def test_a_box_is_matched_from_half_on_and_clusters_are_the_ratios_that_boxes_ha
     assert aspect_clusters(boxes([1.0] * 60 + [50.0]), 1) == (1.0,)
 
 
-def test_flexible_grids_by_hand():
-    grids = (
-        AnchorGrid(base_sizes=(8.0, 4.0), aspect_ratios=(1.0, 4.0), stride=(8.0, 8.0), offset=(4.0, 4.0)),
-        AnchorGrid(base_sizes=(16.0,), aspect_ratios=(1.0,), stride=(16.0, 16.0), offset=(0.0, 8.0)),
-    )
-    generator = FlexibleGridAnchorGenerator(grids=grids, normalised=False)
-    assert generator.num_anchors_per_location() == [2, 1]
-    pixels = generator.generate([(1, 2), (1, 1)], 16, 32)
-    np.testing.assert_allclose(pixels[0], [[0, 0, 8, 8], [3, 0, 5, 8], [0, 8, 8, 16], [3, 8, 5, 16]])
-    np.testing.assert_allclose(pixels[1], [[-8, 0, 8, 16]])
-    refused(ModelError, "expected 2 feature maps", generator.generate, [(1, 2)], 16, 32)
-    found = FlexibleGridAnchorGenerator(grids=grids, normalised=True).generate([(1, 2), (1, 1)], 16, 32)
-    for one, other in zip(found, pixels, strict=True):
-        np.testing.assert_allclose(one, other / np.float32([16, 32, 16, 32]))
-
-
-def test_a_grid_by_hand():
-    generator = GridAnchorGenerator(
-        height=10.0, width=20.0, stride=(4.0, 8.0), offset=(1.0, 2.0), scales=(1.0, 2.0), aspect_ratios=(4.0,)
-    )
-    assert generator.num_anchors_per_location() == [2] and not generator.normalised
-    (anchors,) = generator.generate([(1, 2)], 100, 100)
-    # Aspect ratio 4 halves heights and doubles widths: 5 x 40, then 10 x 80.
-    expected = [[-1.5, -18, 3.5, 22], [-4, -38, 6, 42], [-1.5, -10, 3.5, 30], [-4, -30, 6, 50]]
-    np.testing.assert_allclose(anchors, expected)
-    refused(ModelError, "expected 1 feature maps", generator.generate, [(1, 2), (1, 1)], 100, 100)
-
-
-def _slow_multiscale(shape, level, height, width):
-    stride = 2**level
-    scales = [(4 * stride * 2**octave, ratio) for ratio in (1.0, 2.0) for octave in (0, 0.5)]
-    sizes = [(side / ratio**0.5, side * ratio**0.5) for side, ratio in scales]
-    offset = [stride / 2 if size % stride == 0 else 0 for size in (height, width)]
-    return lay_anchors([AnchorMap(shape=shape, stride=(stride, stride), offset=offset, sizes=sizes)])
-
-
-@cases(*itertools.product([True, False], [(32, 48), (36, 48)]))
-def test_multiscale_equals_a_loop(*, normalize, size):
-    levels = {"min_level": 3, "max_level": 4, "anchor_scale": 4.0}
-    options = {"aspect_ratios": (1.0, 2.0), "scales_per_octave": 2, "normalize_coordinates": normalize}
-    generator = MultiscaleAnchorGenerator(**levels, **options)
-    assert generator.num_anchors_per_location() == [4, 4]
-    shapes = [(5, 6), (3, 3)]
-    refused(ModelError, "expected 2 feature maps", generator.generate, shapes[:1], *size)
-    if normalize:
-        refused(ValueError, "need the image size", generator.generate, shapes, 1, 1)
-    unit = np.array([*size, *size]) if normalize else 1.0
-    for level, anchors in enumerate(generator.generate(shapes, *size), 3):
-        expected = _slow_multiscale(shapes[level - 3], level, *size) / unit
-        np.testing.assert_allclose(anchors, expected, rtol=1e-5, atol=1e-5)
-
-
-SSD = SsdAnchorGenerator(
-    num_layers=3,
-    min_scale=0.2,
-    max_scale=0.8,
-    scales=(),
-    aspect_ratios=(1.0, 2.0),
-    interpolated_scale_aspect_ratio=1.0,
-    reduce_boxes_in_lowest_layer=False,
-    base_anchor_height=1.0,
+SSD = generators.SsdAnchorGenerator(
+    num_layers=3, min_scale=0.2, max_scale=0.8, scales=(), aspect_ratios=(1.0, 2.0),
+    interpolated_scale_aspect_ratio=1.0, reduce_boxes_in_lowest_layer=False, base_anchor_height=1.0,
     base_anchor_width=1.0,
-)
-SHAPES = [(4, 3), (2, 2), (1, 1)]
+)  # fmt: skip
 
 
-def _slow_ssd_anchors(height, width):
-    scales, short = [0.2, 0.5, 0.8, 1.0], min(height, width)
-    for layer, (rows, columns) in enumerate(SHAPES):
-        between = math.sqrt(scales[layer] * scales[layer + 1])
-        pairs = [(scales[layer], 1.0), (scales[layer], 2.0), (between, 1.0)]
-        sizes = [(s / math.sqrt(r) * short / height, s * math.sqrt(r) * short / width) for s, r in pairs]
-        stride = (1 / rows, 1 / columns)
-        offset = (0.5 / rows, 0.5 / columns)
-        yield lay_anchors([AnchorMap(shape=(rows, columns), stride=stride, offset=offset, sizes=sizes)])
-
-
-def test_ssd_anchors_equal_a_loop_also_with_shapes_known_only_when_run():
-    anchors = SSD.generate(SHAPES, 300, 200)
-    wanted = list(_slow_ssd_anchors(300, 200))
-    refused(ModelError, "expected 3 feature maps", SSD.generate, SHAPES[:2], 300, 200)
-    for found, expected in zip(anchors, wanted, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+def test_anchors_are_the_same_with_shapes_known_only_when_run():
+    """Their numbers are compared with the reference's in tests/detection_core/builders."""
+    assert not generators.GridAnchorGenerator.normalised and SSD.normalised
 
     @tf.function(input_signature=[tf.TensorSpec([3, 2], tf.int32), tf.TensorSpec([2], tf.int32)])
     def generate(shapes, image):
         maps = [(shapes[layer, 0], shapes[layer, 1]) for layer in range(3)]
         return tf.concat(SSD.generate(maps, image[0], image[1]), axis=0)
 
-    found = generate(tf.constant(SHAPES, tf.int32), tf.constant([300, 200]))
-    np.testing.assert_allclose(found, np.concatenate(wanted), rtol=1e-5, atol=1e-6)
+    shapes = [(4, 3), (2, 2), (1, 1)]
+    found = generate(tf.constant(shapes, tf.int32), tf.constant([300, 200]))
+    np.testing.assert_allclose(found, np.concatenate(SSD.generate(shapes, 300, 200)), rtol=1e-5, atol=1e-6)

@@ -40,15 +40,13 @@ def _outputs(layer):
 
 
 BUILT = {
-    "ssd": configured("ssd"),
-    "ssd, odd size": configured("ssd", size=75),
-    "efficientdet": configured("efficientdet"),
-    "bfloat16": in_few_bits,
+    "ssd": configured("ssd"), "ssd, odd size": configured("ssd", size=75),
+    "efficientdet": configured("efficientdet"), "bfloat16": in_few_bits,
     "center_net": center_net_goldens.build_small,
     "center_net, mobilenet": lambda: center_net_goldens.build_small("mobilenet_v2_fpn"),
     "faster_rcnn": two_stages,
     "quantized": lambda: rewrite(configured("plain")(), QuantizationOptions(delay=0)).model,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BUILT)

@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
+import yaml
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 import detection_core.protos
@@ -17,37 +18,8 @@ FACTS = json.loads((Path(__file__).parent / "data" / "schema.json").read_text())
 PREFIX = f".{FACTS['package']}."
 KINDS = {number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()}
 LABELS = {number: name.removeprefix("LABEL_").lower() for name, number in FieldDescriptorProto.Label.items()}
-# What detflow adds to the Object Detection API's schema: one file, and fields with numbers from 1000 on.
-OWN_FILES = {
-    "automl_input.proto", "automl_learning_rate.proto", "efficientdet.proto", "precision.proto",
-    "recipe.proto", "registered.proto", "monitoring.proto", "validation.proto",
-}  # fmt: skip
+OWN = yaml.safe_load((Path(__file__).parent / "data" / "own_schema.yaml").read_text(encoding="utf-8"))
 OWN_NUMBERS = 1000
-OWN_FIELDS = {
-    "AdamOptimizer": "beta_1 beta_2",
-    "ClassificationLoss": "registered",
-    "CosineDecayLearningRate": "hold_base_rate_epochs total_epochs warmup_epochs",
-    "DetectionModel": "efficientdet",
-    "ExperimentalModel": "image_resizer num_classes options",
-    "ExponentialDecayLearningRate": "burnin_epochs decay_epochs",
-    "ImageResizer": "automl_resizer",
-    "InputReader": "decode_at_reduced_size repeat_factor_threshold",
-    "LearningRate": " ".join(f"automl_{s}_learning_rate" for s in ("cosine", "polynomial", "stepwise")),
-    "LocalizationLoss": "registered",
-    "ManualStepLearningRate.LearningRateSchedule": "epoch",
-    "Optimizer": "moving_average_from_weights",
-    "PreprocessingStep": (
-        "automl_grid_mask automl_scale_jitter copy_paste drop_crowd_boxes "
-        "large_scale_jitter mixup mosaic registered"
-    ),
-    "TrainConfig": (
-        "backbone_rate_decay close_mosaic_epochs close_mosaic_steps deterministic "
-        "freeze_backbone_stages gradient_accumulation_steps "
-        "gradient_clipping_by_variable_norm initial_loss_scale max_skipped_updates "
-        "mixing_pool_size monitoring multi_scale num_epochs precision seed validation"
-    ),
-}
-OWN_MESSAGES = {"ExperimentalModel.OptionsEntry"}
 
 
 def compiled(name):
@@ -104,7 +76,7 @@ def test_messages_equal_the_facts(*, name):
     assert file.package == FACTS["package"] and file.syntax in ("", "proto2")
     assert enum_values(file.enum_type) == facts["enums"]
     messages = dict(walk(file.message_type))
-    assert set(messages) - OWN_MESSAGES == set(facts["messages"])
+    assert set(messages) - set(OWN["messages"]) == set(facts["messages"])
     for full_name, fact in facts["messages"].items():
         message = messages[full_name]
         expected = {field["number"]: field for field in map(fact_field, fact["fields"])}
@@ -118,18 +90,18 @@ def test_messages_equal_the_facts(*, name):
 
 def test_the_facts_are_the_whole_schema_and_what_is_not_of_it_is_known():
     folder = Path(detection_core.protos.__file__).parent
-    assert {path.name for path in folder.glob("*.proto")} == set(FACTS["files"]) | OWN_FILES
+    assert {path.name for path in folder.glob("*.proto")} == {*FACTS["files"], *OWN["files"]}
     messages = [fact for file in FACTS["files"].values() for fact in file["messages"].values()]
     assert (len(FACTS["files"]), sum(len(message["fields"]) for message in messages)) == (34, 824)
     own = {
         f"{scope}.{field.name}"
         for name in FACTS["files"]
         for scope, message in walk(compiled(name).message_type)
-        if scope not in OWN_MESSAGES
+        if scope not in OWN["messages"]
         for field in message.field
         if field.number >= OWN_NUMBERS
     }
-    assert own == {f"{scope}.{name}" for scope, names in OWN_FIELDS.items() for name in names.split()}
+    assert own == {f"{scope}.{name}" for scope, names in OWN["fields"].items() for name in names}
 
 
 pytest.importorskip("grpc_tools")

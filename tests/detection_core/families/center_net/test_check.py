@@ -95,9 +95,18 @@ def test_what_is_not_built_is_refused_with_a_reason(*, field, value, reason):
     assert problem.path == f"{NET}.{field}" and "remove it" in problem.message and reason in problem.message
 
 
-ONE_CENTER = {"object_center_params.keypoint_weights_for_center": [1.0, 0.0, 1.0, 0.0]}
 WEIGHTS = "object_center_params.keypoint_weights_for_center"
+ONE_CENTER = {WEIGHTS: [1.0, 0.0, 1.0, 0.0]}
 ONLY_NMS = {"batch_non_max_suppression": {"iou_threshold": 0.5, "change_coordinate_frame": False}}
+
+
+FIRST_TASK, NMS = "keypoint_estimation_task[0]", "post_processing.batch_non_max_suppression"
+DEPTH, RESCORED = f"{FIRST_TASK}.predict_depth", f"{FIRST_TASK}.rescore_instances"
+RANKING = f"{FIRST_TASK}.candidate_ranking_mode"
+SUPPRESSED = {"post_processing": ONLY_NMS}
+SIGMOID = {"post_processing": {**ONLY_NMS, "score_converter": "SIGMOID"}}
+# The schema's default of change_coordinate_frame is true, for which the reference raises an error.
+IN_FRAMES = {"post_processing": {"batch_non_max_suppression": {"iou_threshold": 0.5}}}
 
 
 @cases(
@@ -106,39 +115,13 @@ ONLY_NMS = {"batch_non_max_suppression": {"iou_threshold": 0.5, "change_coordina
     (ONE_CENTER, False, "", ""),
     (ONE_CENTER, True, WEIGHTS, "no object_detection_task beside it"),
     ({"keypoint_estimation_task": []}, False, "object_detection_task", "found neither"),
-    (
-        {"keypoint_estimation_task[0].candidate_ranking_mode": "gaussian_weighted"},
-        False,
-        "keypoint_estimation_task[0].candidate_ranking_mode",
-        "gaussian_weighted measures boxes",
-    ),
-    (
-        {"keypoint_estimation_task[0].predict_depth": True, "num_classes": 2},
-        True,
-        "keypoint_estimation_task[0].predict_depth",
-        "expected one class",
-    ),
-    ({"keypoint_estimation_task[0].predict_depth": True, "num_classes": 1}, True, "", ""),
-    ({"post_processing": ONLY_NMS}, True, "", ""),
-    (
-        {"post_processing": {**ONLY_NMS, "score_converter": "SIGMOID"}},
-        True,
-        "post_processing.score_converter",
-        "expected batch_non_max_suppression alone",
-    ),
-    (
-        # The schema's default is true, for which the reference raises an error.
-        {"post_processing": {"batch_non_max_suppression": {"iou_threshold": 0.5}}},
-        True,
-        "post_processing.batch_non_max_suppression.change_coordinate_frame",
-        "relative to the image already",
-    ),
-    (
-        {"post_processing": ONLY_NMS, "keypoint_estimation_task[0].rescore_instances": True},
-        True,
-        "keypoint_estimation_task[0].rescore_instances",
-        "takes the scores of classes",
-    ),
+    ({RANKING: "gaussian_weighted"}, False, RANKING, "gaussian_weighted measures boxes"),
+    ({DEPTH: True, "num_classes": 2}, True, DEPTH, "expected one class"),
+    ({DEPTH: True, "num_classes": 1}, True, "", ""),
+    (SUPPRESSED, True, "", ""),
+    (SIGMOID, True, "post_processing.score_converter", "expected batch_non_max_suppression alone"),
+    (IN_FRAMES, True, f"{NMS}.change_coordinate_frame", "relative to the image already"),
+    ({**SUPPRESSED, RESCORED: True}, True, RESCORED, "takes the scores of classes"),
 )
 def test_suppression_and_keypoints_without_boxes_are_checked(*, changes, boxes, field, words):
     config = load_pipeline_config(CENTER)

@@ -4,10 +4,10 @@
 """
 
 import dataclasses
+import functools
 import pathlib
 
 import numpy as np
-import pytest
 import tensorflow as tf
 import tf_keras
 
@@ -20,69 +20,45 @@ from detection_core.families.center_net.targets import keypoint_center_heatmaps,
 from detection_core.ops.nms import NmsOptions
 from detection_core.ops.objects import new_truth
 from detection_core.parts.losses import L1Loss, SigmoidLoss
+from tests.support.cases import cases
 
 ARRAYS = dict(np.load(pathlib.Path(__file__).parent / "data" / "postprocess.npz"))
 SIDE, STRIDE = 16, 4
 DEVIATIONS = (0.5, 1.0, 1.5)
-HARD = NmsOptions(score_threshold=0.3, iou_threshold=0.4, max_detections_per_class=3, max_total_detections=5)
-SOFT = NmsOptions(
-    score_threshold=0.3,
-    iou_threshold=0.5,
-    max_detections_per_class=4,
-    max_total_detections=5,
-    soft_nms_sigma=0.5,
-)
-AGNOSTIC = NmsOptions(
-    score_threshold=0.3,
-    iou_threshold=0.4,
-    max_detections_per_class=3,
-    max_total_detections=5,
-    class_agnostic=True,
-)
+_nms = functools.partial(NmsOptions, score_threshold=0.3, max_total_detections=5)
+HARD = _nms(iou_threshold=0.4, max_detections_per_class=3)
+SOFT = _nms(iou_threshold=0.5, max_detections_per_class=4, soft_nms_sigma=0.5)
+AGNOSTIC = dataclasses.replace(HARD, class_agnostic=True)
 
 
 def _task(
     name="pose", class_index=0, indices=(0, 1, 2), deviations=DEVIATIONS, wider=1.0, depths=0, **refinement
 ):
     spread = tuple(wider * deviation for deviation in deviations)
+    refinement |= {"score_threshold": 0.3, "candidates": 8, "distance_offset": 1e-6, "deviations": spread}
     return KeypointTask(
-        name=name,
-        class_index=class_index,
-        indices=indices,
-        deviations=deviations,
-        offsets_of_keypoints=True,
-        depths=depths,
-        refinement=Refinement(
-            score_threshold=0.3, candidates=8, distance_offset=1e-6, deviations=spread, **refinement
-        ),
-    )
+        name=name, class_index=class_index, indices=indices, deviations=deviations, offsets_of_keypoints=True,
+        depths=depths, refinement=Refinement(**refinement),
+    )  # fmt: skip
 
 
 TAIL = _task("tail", 1, (3, 4), (1.0, 1.0))
 # Name -> classes, whether there are boxes, keypoint tasks, suppression; the order is that of the seeds.
 CASES = {
-    "suppressed": (2, True, [], HARD),
-    "suppressed_softly": (2, True, [], SOFT),
+    "suppressed": (2, True, [], HARD), "suppressed_softly": (2, True, [], SOFT),
     "suppressed_across_classes": (2, True, [], AGNOSTIC),
-    "suppressed_with_keypoints": (2, True, [_task()], HARD),
-    "keypoints_only": (1, False, [_task()], None),
+    "suppressed_with_keypoints": (2, True, [_task()], HARD), "keypoints_only": (1, False, [_task()], None),
     "keypoints_only_ratio": (1, False, [_task(ranking="score_distance_ratio")], None),
     "keypoints_only_suppressed": (1, False, [_task()], HARD),
     "rescored": (1, True, [_task(rescored=True, rescoring_threshold=0.4)], None),
     "rescored_clipped": (2, True, [_task(rescored=True, rescoring_threshold=0.2, clipped=True)], None),
-    "scaled_ratio": (
-        1,
-        True,
-        [_task(ranking="score_scaled_distance_ratio", distance_multiplier=0.2)],
-        None,
-    ),
+    "scaled_ratio": (1, True, [_task(ranking="score_scaled_distance_ratio", distance_multiplier=0.2)], None),
     "gaussian": (1, True, [_task(ranking="gaussian_weighted", wider=2.0)], None),
     "gaussian_rescored": (2, True, [_task(ranking="gaussian_weighted", rescored=True)], None),
-    "depth": (1, True, [_task(depths=1)], None),
-    "depth_per_keypoint": (1, True, [_task(depths=3)], None),
+    "depth": (1, True, [_task(depths=1)], None), "depth_per_keypoint": (1, True, [_task(depths=3)], None),
     "depth_per_keypoint_gaussian": (1, True, [_task(depths=3, ranking="gaussian_weighted")], None),
     "two_tasks_one_clips": (2, True, [_task(clipped=True), TAIL], None),
-}
+}  # fmt: skip
 
 
 def _predictions(classes, boxes, tasks, seed):
@@ -105,22 +81,14 @@ def _predictions(classes, boxes, tasks, seed):
 def _model(classes, boxes, tasks, nms=None, most=6):
     inputs = tf_keras.Input((1, 1, 3))
     parts = CenterNetParts(
-        num_classes=classes,
-        input_size=(SIDE * STRIDE, SIDE * STRIDE),
-        scaling=InputScaling(),
-        heads=(),
-        max_detections=most,
-        finds_boxes=boxes,
-        nms=nms,
-        keypoints=tuple(tasks),
-        criterion=None,
-        paths={},
-    )
+        num_classes=classes, input_size=(SIDE * STRIDE,) * 2, scaling=InputScaling(), heads=(), nms=nms,
+        max_detections=most, finds_boxes=boxes, keypoints=tuple(tasks), criterion=None, paths={},
+    )  # fmt: skip
     return CenterNetModel(tf_keras.Model(inputs, inputs), parts)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_detections_are_the_reference_s(name):
+@cases(*CASES)
+def test_detections_are_the_reference_s(*, name):
     classes, boxes, tasks, nms = CASES[name]
     model, sizes = _model(classes, boxes, tasks, nms), tf.constant([[SIDE * STRIDE] * 2] * 2)
     found = model.find(_predictions(classes, boxes, tasks, list(CASES).index(name)), sizes)
@@ -170,25 +138,28 @@ def test_objects_of_several_tasks_have_boxes_and_scores_of_their_own_keypoints()
     assert counts.min() > 2 and found.count.numpy().tolist() == [12, 12]
 
 
-@pytest.mark.parametrize(("kind", "depths"), [("shared", 1), ("own", 3)])
-def test_targets_and_loss_of_depths_are_the_reference_s(kind, depths):
-    given = {key.partition("/")[2]: value for key, value in ARRAYS.items() if key.startswith("depths/")}
-    truth = new_truth(
-        boxes=tf.zeros([2, 3, 4]),
-        classes=tf.constant(given["classes"], tf.int32),
-        weights=tf.constant(given["weights"]),
-        keypoints=tf.constant(given["keypoints"]),
+def _arrays(case):
+    return {key.partition("/")[2]: value for key, value in ARRAYS.items() if key.startswith(f"{case}/")}
+
+
+def _truth(given, **more):
+    classes, weights = tf.constant(given["classes"], tf.int32), tf.constant(given["weights"])
+    fields = {"keypoints": tf.constant(given["keypoints"]), **more}
+    return new_truth(boxes=tf.zeros([2, 3, 4]), classes=classes, weights=weights, **fields)
+
+
+@cases(("shared", 1), ("own", 3))
+def test_targets_and_loss_of_depths_are_the_reference_s(*, kind, depths):
+    given = _arrays("depths")
+    truth = _truth(
+        given,
         keypoint_weights=tf.zeros([2, 3, 4]),
         keypoint_depths=tf.constant(given["depths"]),
         keypoint_depth_weights=tf.constant(given["depth_weights"]),
     )
     task = dataclasses.replace(_task("pose", 1, (0, 2, 3), depths=depths), offset_radius=1)
     losses = KeypointLosses(
-        task=task,
-        classification=SigmoidLoss(),
-        localization=L1Loss(),
-        weights=(1.0, 1.0, 1.0),
-        depth_weight=2.0,
+        task=task, classification=SigmoidLoss(), localization=L1Loss(), weights=(1.0,) * 3, depth_weight=2.0
     )
     shape = (16, 24)
     outputs = np.random.RandomState(1).standard_normal((2, *shape, depths)).astype(np.float32)
@@ -204,14 +175,7 @@ def test_targets_and_loss_of_depths_are_the_reference_s(kind, depths):
 
 
 def test_centres_of_keypoints_are_the_reference_s():
-    keypoints, classes, weights = (ARRAYS[f"centers/{name}"] for name in ("keypoints", "classes", "weights"))
-    truth = new_truth(
-        boxes=tf.zeros([2, 3, 4]),
-        classes=tf.constant(classes, tf.int32),
-        weights=tf.constant(weights),
-        keypoints=tf.constant(keypoints),
-        keypoint_weights=tf.ones([2, 3, 4]),
-    )
+    truth = _truth(_arrays("centers"), keypoint_weights=tf.ones([2, 3, 4]))
     known = keypoint_truth(truth, (16, 24), 1, (0, 2, 3))
     drawn = keypoint_center_heatmaps(truth, known, (1.0, 0.0, 2.0), 0.7, (16, 24, 3))
     np.testing.assert_allclose(drawn, ARRAYS["centers/heatmap"], rtol=1e-4, atol=1e-6)

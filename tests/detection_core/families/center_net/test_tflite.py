@@ -14,11 +14,7 @@ from detection_core.exporters.operator_times import make_interpreter, operator_t
 from detection_core.exporters.tflite import Conversion, to_float32, to_int8
 from detection_core.exporters.tflite_description import add_description
 from detection_core.families.center_net.family import FAMILY, FLOAT_STAGES
-from detection_core.families.center_net.tflite import (
-    box_decoding,
-    export_function,
-    input_normalisation,
-)
+from detection_core.families.center_net.tflite import box_decoding, export_function, input_normalisation
 from detection_core.optional.accelerators.accelerator_lint import lint
 from tests.support.batches import images_of, noise
 from tests.support.cases import refused

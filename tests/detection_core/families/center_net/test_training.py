@@ -1,6 +1,6 @@
 """From a config to a trained detector, its folder, SavedModel, metrics and predictions, with keypoints."""
 
-import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +15,9 @@ from detection_core.tasks.describe import describe
 from detection_core.tasks.export import export_tflite
 from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from detection_core.tasks.quantize import quantize
-from detection_core.tasks.train import train
 from tests.support.center_net_goldens import LABELS, small_text
 from tests.support.detectors import REWRITER
-from tests.support.tiny_training import write_examples
+from tests.support.updates import Trained, train_on_shapes
 
 TRAINING = """
 train_config {
@@ -32,34 +31,15 @@ eval_config { metrics_set: ["coco_detection_metrics", "coco_keypoint_metrics"] m
 CONFIG = small_text(labels="PATH_TO_BE_CONFIGURED") + TRAINING
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    folder: str
-    examples: str
-    report: object
-    lines: tuple[dict[str, float], ...]
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Trained:
-    root = tmp_path_factory.mktemp("center_net")
-    folder = write_examples(root / "examples", shapes=True)
-    (folder / "label_map.pbtxt").write_text(LABELS)
-    lines = []
-    report = train(
-        point_at_examples(parse_pipeline_config(CONFIG), str(folder), eval_split="train"),
-        model_dir=str(root / "model"),
-        model_run_dir=str(root / "run"),
-        work_dir=str(root / "work"),
-        log_every=1,
-        progress=lambda update: lines.append(update.details),
-    )
+    found = train_on_shapes(tmp_path_factory.mktemp("center_net"), CONFIG, labels=LABELS)
     # The folder of examples may be gone when the detector is used.
-    (folder / "label_map.pbtxt").rename(folder / "moved.pbtxt")
-    loaded = load_detector(str(root / "model"))
-    assert loaded.model.parts.keypoints[0].class_index == 1
-    (folder / "moved.pbtxt").rename(folder / "label_map.pbtxt")
-    return Trained(str(root / "model"), str(folder), report, tuple(lines))
+    labels = Path(found.examples) / "label_map.pbtxt"
+    moved = labels.rename(labels.with_name("moved.pbtxt"))
+    assert load_detector(found.folder).model.parts.keypoints[0].class_index == 1
+    moved.rename(labels)
+    return found
 
 
 @pytest.mark.slow
@@ -97,12 +77,10 @@ def test_it_is_evaluated_and_predicts(trained, tmp_path):
 @pytest.mark.slow
 def test_its_files_pass_the_gate(trained, tmp_path):
     report = export_tflite(
-        trained.folder,
-        trained.examples,
+        trained.folder, trained.examples,
         TFLiteExportOptions(max_map_drop=0.02, formats=("float32", "float16"), split="train", latency_runs=0),
-        tflite_dir=str(tmp_path / "tflite"),
-        parity_dir=str(tmp_path / "parity"),
-    )
+        tflite_dir=str(tmp_path / "tflite"), parity_dir=str(tmp_path / "parity"),
+    )  # fmt: skip
     assert report.blessed, report.reasons
     heads = {name for file in report.files for name in file.network.heads}
     assert "head_object_center_0_output" in heads

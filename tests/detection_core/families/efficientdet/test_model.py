@@ -17,8 +17,6 @@ from tests.support import efficientdet_goldens as goldens
 from tests.support.batches import images_of, noise
 from tests.support.cases import cases
 
-STEPS = goldens.cases("training_step")
-
 
 def _truth(case, side):
     given = goldens.given("training_step", case)
@@ -31,26 +29,27 @@ def detector():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["default", "freeze_backbone", "ciou_smoothing"])
-def test_losses_equal_those_of_a_step_of_the_reference(case):
-    """Evaluation first: training moves the averages of normalisations."""
-    fields = {name: value for name, value in STEPS[case]["params"].items() if name != "inputs"}
+def test_losses_equal_those_of_a_step_of_the_reference():
+    """Evaluation first: training moves the averages of normalisations.
+
+    tests/detection_core/config/automl/test_training_step.py compares updates, also with the default losses.
+    """
+    case = goldens.cases("training_step")["ciou_smoothing"]
+    fields = {name: value for name, value in case["params"].items() if name != "inputs"}
     message = goldens.message(
         "efficientdet-d0", 128, mean_rgb=[0.0], stddev_rgb=[1.0], num_classes=4, **fields
     )
     detector = build_efficientdet(message, "model.efficientdet", None)
     goldens.set_deterministic_weights(detector.network, detector.parts.settings)
     pixels = np.random.RandomState(0).standard_normal((2, 128, 128, 3)).astype(np.float32)
-    batch = Batch(images_of(pixels), _truth(case, 128))
+    batch = Batch(images_of(pixels), _truth("ciou_smoothing", 128))
     for training, key in ((False, "evaluation_losses"), (True, "step_1")):
-        found, expected = detector.losses(batch, training), STEPS[case]["fact"][key]
+        found, expected = detector.losses(batch, training), case["fact"][key]
         wanted = {
-            CLASSIFICATION_LOSS: expected["cls_loss"],
-            LOCALIZATION_LOSS: 50 * expected["box_loss"],
-            REGULARIZATION_LOSS: expected["reg_l2_loss"],
-            TOTAL_LOSS: expected["loss"],
+            CLASSIFICATION_LOSS: expected["cls_loss"], LOCALIZATION_LOSS: 50 * expected["box_loss"],
+            REGULARIZATION_LOSS: expected["reg_l2_loss"], TOTAL_LOSS: expected["loss"],
             IOU_LOSS: expected.get("box_iou_loss"),
-        }
+        }  # fmt: skip
         for name, value in wanted.items():
             if value is not None:
                 np.testing.assert_allclose(found[name], value, 1e-3, err_msg=name)
@@ -127,11 +126,9 @@ def test_detections_in_images_equal_the_reference(name):
 def _one_object(is_crowd):
     fields = {
         "boxes": np.array([[[0.1, 0.1, 0.4, 0.4], [0.2, 0.2, 0.9, 0.9]]], np.float32),
-        "classes": np.array([[0, 1]], np.int32),
-        "weights": np.ones((1, 2), np.float32),
-        "valid": np.array([[True, is_crowd is not None]]),
-        "is_crowd": np.array([[False, bool(is_crowd)]]),
-    }
+        "classes": np.array([[0, 1]], np.int32), "weights": np.ones((1, 2), np.float32),
+        "valid": np.array([[True, is_crowd is not None]]), "is_crowd": np.array([[False, bool(is_crowd)]]),
+    }  # fmt: skip
     return new_truth(**{name: tf.constant(value) for name, value in fields.items()})
 
 

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import RESTORED_TABLE
-from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ModelError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.families.efficientdet.build import build_efficientdet
@@ -19,10 +18,9 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.import_checkpoint import import_checkpoint
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_variables import AVERAGED, Outcome, checkpoint_content
-from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support import efficientdet_goldens as goldens
 from tests.support.cases import cases
-from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.field_checkpoints import restored, write_named_checkpoint, write_object_checkpoint
 from tests.support.tiny_training import LABELS
 
 pytestmark = pytest.mark.slow
@@ -96,8 +94,7 @@ def _matched(detector):
 
 
 def _restore(detector, path, kind, *, named, heads=False):
-    options = FineTuneOptions(kind=kind, named=named, heads=heads)
-    return restore_fine_tune_checkpoint(detector, checkpoint_names(), options, CheckpointFile(path))
+    return restored(detector, checkpoint_names(), path, kind=kind, named=named, heads=heads)
 
 
 def _content(path):

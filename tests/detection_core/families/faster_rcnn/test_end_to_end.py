@@ -1,14 +1,11 @@
 """A tiny Mask R-CNN through the library's tasks: trained, resumed, served, evaluated, and asked for masks."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from detection_core.api import evaluate, predict
 from detection_core.builders.evaluation_settings import EvaluateOptions
-from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.exporters.detector_folder import load_detector
@@ -16,16 +13,16 @@ from detection_core.families.faster_rcnn.build import FasterRcnnDescription
 from detection_core.families.faster_rcnn.family import FAMILY
 from detection_core.families.faster_rcnn.model import FIRST_STAGE_LOSSES, SECOND_STAGE_LOSSES
 from detection_core.tasks.describe import describe
-from detection_core.tasks.train import train
 from tests.support.batches import images_of, noise
-from tests.support.tiny_training import write_examples
 from tests.support.two_stage import tiny_extractor, two_stage_config
+from tests.support.updates import train_on_shapes
 
 pytestmark = pytest.mark.slow
 
 METRICS = """
 eval_config { metrics_set: ["coco_detection_metrics", "coco_mask_metrics"] min_score_threshold: 0 }
 """
+CONFIG = two_stage_config(3) + METRICS
 STAGES = {
     "image_shape", "rpn_box_encodings", "rpn_objectness_predictions_with_background", "anchors",
     "proposal_boxes", "proposal_boxes_normalized", "final_anchors", "num_proposals", "refined_box_encodings",
@@ -37,18 +34,9 @@ DETECTIONS = {
 }  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    folder: str
-    examples: str
-    report: object
-    losses: tuple[float, ...]
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("mask_rcnn")
-    examples = str(write_examples(root / "examples", shapes=True))
     losses = []
 
     def stop_once(update):
@@ -56,32 +44,22 @@ def trained(tmp_path_factory):
         if len(losses) == 2:
             raise MemoryError
 
-    def run():
-        return train(
-            point_at_examples(
-                parse_pipeline_config(two_stage_config(3) + METRICS), examples, eval_split="train"
-            ),
-            model_dir=str(root / "model"),
-            model_run_dir=str(root / "run"),
-            work_dir=str(root / "work"),
-            log_every=1,
-            progress=stop_once,
-        )
-
     with tiny_extractor():
         with pytest.raises(MemoryError):
-            run()
-        yield Trained(str(root / "model"), examples, run(), tuple(losses))
+            train_on_shapes(root, CONFIG, progress=stop_once)
+        yield train_on_shapes(root, CONFIG, progress=stop_once), losses
 
 
 def test_it_trains_resumes_and_its_losses_have_the_family_s_names(trained):
+    trained, losses = trained
     assert trained.report.start_step == 1
     names = {*FIRST_STAGE_LOSSES, *SECOND_STAGE_LOSSES.values(), "Loss/regularization_loss"}
     assert set(trained.report.losses) == {*names, TOTAL_LOSS} and names == set(FAMILY.loss_names)
-    assert len(trained.losses) == 4 and trained.losses[-1] < trained.losses[0]
+    assert len(losses) == 4 and losses[-1] < losses[0]
 
 
 def test_its_saved_model_names_every_stage(trained):
+    trained, _ = trained
     served = tf.saved_model.load(f"{trained.folder}/Format-Serving").signatures["serving_default"]
     pixels = noise(1, 64, 64, 3).astype(np.uint8)
     found = served(input_tensor=tf.constant(pixels))
@@ -101,6 +79,7 @@ def test_its_saved_model_names_every_stage(trained):
 
 
 def test_it_is_evaluated_and_predicts_masks(trained, tmp_path):
+    trained, _ = trained
     report = evaluate(
         trained.folder,
         examples=trained.examples,

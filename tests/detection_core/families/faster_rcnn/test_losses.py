@@ -1,4 +1,4 @@
-"""Proposals, samples and losses of the two stages, held against loops."""
+"""Proposals, samples and losses of the two stages, held against loops and the reference."""
 
 import dataclasses
 
@@ -26,6 +26,7 @@ from tests.support.batches import images_of, noise, random_boxes, slow_iou
 from tests.support.efficientdet_goldens import padded_truth
 from tests.support.golden_networks import DATA
 from tests.support.two_stage import build, checkered_masks, masks_of, model_text, tiny_extractor
+from tests.support.updates import losses_of_descent
 
 BOXES = [[0.1, 0.1, 0.5, 0.5], [0.4, 0.5, 0.9, 0.95]]
 TRUTH = padded_truth([(BOXES, [1, 2]), ([[0.2, 0.3, 0.7, 0.8]], [2])])
@@ -142,53 +143,6 @@ def test_the_first_stage_s_losses_are_those_of_a_loop(model):
     np.testing.assert_allclose([float(loss) for loss in found], [boxes.mean(), classes.mean()], **CLOSE)
 
 
-def _regions(rng, classes=2):
-    boxes = random_boxes(rng, 2, 6)
-    boxes[0, :2], boxes[1, 0] = np.float32(BOXES) + 0.02, [0.2, 0.3, 0.7, 0.75]
-    boxes[1, 4:] = 0.0
-    codes = rng.normal(size=(2, 6, classes, 4)).astype(np.float32)
-    logits = rng.normal(size=(2, 6, 3)).astype(np.float32)
-    masks = rng.normal(size=(2, 6, 7, 5, classes)).astype(np.float32)
-    proposals = Proposals(tf.constant(boxes), tf.zeros([2, 6]), tf.constant([6, 4]))
-    return RegionPredictions(proposals, tf.constant(codes), tf.constant(logits), tf.constant(masks))
-
-
-@pytest.mark.parametrize("classes", [1, 2])
-def test_the_later_losses_are_those_of_a_loop(model, classes):
-    regions = _regions(np.random.default_rng(3), classes)
-    masks = masks_of(TRUTH.boxes.numpy(), 40, 30)
-    found = model.parts.second_criterion(regions, TRUTH._replace(masks=masks))
-    objects = [(BOXES, [1, 2]), ([[0.2, 0.3, 0.7, 0.8]], [2])]
-    sums = {"localization": 0.0, "classification": 0.0, "mask": 0.0}
-    cropped, mask_losses = {}, []
-    for image, (boxes, labels) in enumerate(objects):
-        count = int(regions.proposals.count[image])
-        losses = _log_softmax(regions.class_logits[image].numpy())
-        for place in range(count):
-            box = regions.proposals.boxes[image, place].numpy()
-            overlaps = [slow_iou(own, box) for own in boxes]
-            row = int(np.argmax(overlaps)) if max(overlaps) >= 0.5 else -1
-            label = labels[row] if row >= 0 else 0
-            sums["classification"] -= losses[place, label] / count / 2
-            if row < 0:
-                continue
-            column = 0 if classes == 1 else label - 1
-            code = regions.box_codes[image, place, column].numpy()
-            sums["localization"] += _smooth_l1(code, _code(boxes[row], box)) / count / 2
-            crop = tf.image.crop_and_resize(
-                tf.cast(masks[image, row][tf.newaxis, ..., tf.newaxis], tf.float32), [box], [0], [7, 5]
-            )
-            wanted, logit = crop[0, ..., 0].numpy(), regions.mask_logits[image, place, ..., column].numpy()
-            cropped[image, place] = wanted.mean()
-            entropy = np.maximum(logit, 0) - logit * wanted + np.log1p(np.exp(-np.abs(logit)))
-            mask_losses.append(entropy.mean())
-    sums["mask"] = np.mean(mask_losses)
-    assert len(cropped) == 3 and all(0.6 < mean <= 1 for mean in cropped.values())
-    assert set(found) == set(sums)
-    for name, value in sums.items():
-        np.testing.assert_allclose(float(found[name]), value, **CLOSE, err_msg=name)
-
-
 def test_the_later_losses_are_the_reference_s():
     """Five proposals of each image match an object; masks are normalised over the batch."""
     golden = np.load(DATA / "two_stage" / "second_stage_losses.npz")
@@ -260,13 +214,5 @@ def test_three_updates_on_one_batch_lower_its_loss(further):
         with tiny_extractor():
             detector = build(stages, further=further)
         batch = Batch(images_of(noise(2, 64, 64, 3)), TRUTH)
-        found = []
-        for _ in range(4):
-            with tf.GradientTape() as tape, update_draws(1, 1):
-                total = detector.losses(batch, training=True)["Loss/total_loss"]
-            gradients = tape.gradient(total, detector.trainable_variables)
-            assert all(gradient is not None for gradient in gradients)
-            for variable, gradient in zip(detector.trainable_variables, gradients, strict=True):
-                variable.assign_sub(0.02 * gradient)
-            found.append(float(total))
+        found = losses_of_descent(detector, batch, 0.02, 4)
         assert found == sorted(found, reverse=True), (stages, found)

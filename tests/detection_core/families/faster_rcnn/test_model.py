@@ -11,11 +11,9 @@ from detection_core.errors import ModelError
 from detection_core.families.faster_rcnn.checkpoint_names import checkpoint_names, object_paths
 from detection_core.families.faster_rcnn.network import BACKBONES, mask_depth
 from detection_core.families.faster_rcnn.stages import true_windows
-from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_variables import Outcome
-from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.batches import images_of, noise
-from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.field_checkpoints import restored, write_named_checkpoint, write_object_checkpoint
 from tests.support.two_stage import FIXED, KEEPING, PADDED, build, model_text, tiny_extractor
 
 RESNET = "faster_rcnn_resnet50_keras"
@@ -111,8 +109,7 @@ def test_settings_of_the_heads_change_the_networks():
 
 
 def _restored(model, kind, path, named=False, **options):
-    options = FineTuneOptions(kind=kind, named=named, **options)
-    report = restore_fine_tune_checkpoint(model, checkpoint_names(), options, CheckpointFile(path))
+    report = restored(model, checkpoint_names(), path, kind=kind, named=named, **options)
     return {row.name for row in report.variables if row.outcome is Outcome.RESTORED}, report
 
 

@@ -19,16 +19,14 @@ from detection_core.families.faster_rcnn.extractors import EXTRACTORS, Extractor
 from detection_core.families.faster_rcnn.network import BACKBONES, TwoStageBackbone
 from detection_core.families.faster_rcnn.pyramid import pad_pixels, region_levels
 from detection_core.families.faster_rcnn.stages import crop_regions
-from detection_core.ops.update_draws import update_draws
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.structures import Batch
-from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.batches import images_of, noise
 from tests.support.cases import refused
 from tests.support.efficientdet_goldens import padded_truth
-from tests.support.field_checkpoints import write_object_checkpoint
+from tests.support.field_checkpoints import restored, write_object_checkpoint
 from tests.support.two_stage import FIXED, KEEPING, PADDED, build, model_text, tiny_extractor
+from tests.support.updates import losses_of_descent
 
 NAME = "faster_rcnn_tests_fpn"
 EXTRACTOR = "model.faster_rcnn.feature_extractor"
@@ -58,13 +56,11 @@ def _levels(images, layers):
 def extractor():
     EXTRACTORS[NAME] = Extractor(backbone=NAME, pyramid=True)
     BACKBONES[NAME] = TwoStageBackbone(
-        family="tests",
-        preprocessing="unit_range",
+        family="tests", preprocessing="unit_range",
         hyperparams=LayerHyperparams(batch_norm=BatchNormOptions(momentum=0.9)),
         proposal_features=lambda images, layers, stride: images,
-        region_features=lambda regions, layers: regions,
-        levels=_levels,
-    )
+        region_features=lambda regions, layers: regions, levels=_levels,
+    )  # fmt: skip
     yield
     EXTRACTORS.pop(NAME)
     BACKBONES.pop(NAME)
@@ -89,24 +85,18 @@ def test_levels_anchors_and_hyperparameters_must_fit():
     own = {path for path in _problems({}) if path.startswith("model.")}
     assert not own
     failures = []
-    for changes, path, words in (
-        ({f"{EXTRACTOR}.conv_hyperparams": "unset"}, f"{EXTRACTOR}.conv_hyperparams", "found none; set them"),
-        ({f"{EXTRACTOR}.fpn.min_level": 1}, f"{EXTRACTOR}.fpn.min_level", "found 1 and 6"),
-        ({f"{EXTRACTOR}.fpn.max_level": 13}, f"{EXTRACTOR}.fpn.min_level", "found 2 and 13"),
-        (
-            {f"{EXTRACTOR}.fpn.max_level": 5},
-            f"{GENERATOR}.multiscale_anchor_generator",
-            "on 4 feature maps, as the pyramid has, found 5",
-        ),
-        (
-            {f"{GENERATOR}.multiscale_anchor_generator.normalize_coordinates": True},
-            f"{GENERATOR}.multiscale_anchor_generator.normalize_coordinates",
-            "in pixels, found true",
-        ),
+    levels, anchors = f"{EXTRACTOR}.fpn.min_level", f"{GENERATOR}.multiscale_anchor_generator"
+    hyperparams, in_pixels = f"{EXTRACTOR}.conv_hyperparams", f"{anchors}.normalize_coordinates"
+    for field, value, path, words in (
+        (hyperparams, "unset", hyperparams, "found none; set them"),
+        (levels, 1, levels, "found 1 and 6"),
+        (f"{EXTRACTOR}.fpn.max_level", 13, levels, "found 2 and 13"),
+        (f"{EXTRACTOR}.fpn.max_level", 5, anchors, "on 4 feature maps, as the pyramid has, found 5"),
+        (in_pixels, True, in_pixels, "in pixels, found true"),
     ):
-        found = _problems(changes)
+        found = _problems({field: value})
         if words not in found.get(path, ""):
-            failures.append((changes, found))
+            failures.append((field, value, found))
     assert not failures
     config = apply_overrides(parse_pipeline_config(_text()), {f"{EXTRACTOR}.pad_to_multiple": 64})
     (ignored,) = (p for p in find_without_effect(config) if p.path.startswith(EXTRACTOR))
@@ -183,11 +173,9 @@ def test_names_are_the_reference_s_and_a_classifier_fills_the_backbone_alone():
         f"{features}/fpn_features_generator/residual_blocks/2/0/kernel": (1, 1, 8, 8),
         f"{features}/fpn_features_generator/conv_layers/0/1/gamma": (8,),
         f"{features}/coarse_feature_layers/0/0/kernel": (3, 3, 8, 8),
-        f"{rpn}/4/_box_encoder_layers/0/kernel": (1, 1, 8, 4),
-        f"{regions}-0/kernel": (32, 1024),
-        f"{regions}-1/moving_mean": (1024,),
-        f"{regions}-2/bias": (1024,),
-    }
+        f"{rpn}/4/_box_encoder_layers/0/kernel": (1, 1, 8, 4), f"{regions}-0/kernel": (32, 1024),
+        f"{regions}-1/moving_mean": (1024,), f"{regions}-2/bias": (1024,),
+    }  # fmt: skip
     assert {path: tuple(paths[path].shape) for path in wanted} == wanted
     kinds = checkpoint_names().object_based.kinds
     options = FineTuneOptions(kind="classification")
@@ -199,14 +187,7 @@ def test_names_are_the_reference_s_and_a_classifier_fills_the_backbone_alone():
 def test_three_updates_on_one_batch_lower_its_loss():
     model = _build()
     batch = Batch(images_of(noise(1, 64, 64, 3)), padded_truth([([[0.1, 0.1, 0.5, 0.5]], [1])]))
-    found = []
-    for _ in range(4):
-        with tf.GradientTape() as tape, update_draws(1, 1):
-            total = model.losses(batch, training=True)["Loss/total_loss"]
-        variables = model.trainable_variables
-        for variable, gradient in zip(variables, tape.gradient(total, variables), strict=True):
-            variable.assign_sub(0.02 * gradient)
-        found.append(float(total))
+    found = losses_of_descent(model, batch, 0.02, 4)
     assert found == sorted(found, reverse=True), found
 
 
@@ -223,14 +204,9 @@ def test_a_detector_without_a_pyramid_is_no_start_of_one_with_a_pyramid(tmp_path
         values = {path: v.numpy() for path, v in object_paths(build(2)).items()}
     path = write_object_checkpoint(values, tmp_path / "plain")
     model = _build()
+    message = (
+        "such as .*/classification_backbone/layer_with_weights-0/kernel.*, found none of them .*"
+        " use a checkpoint of the same feature extractor"
+    )
     for kind in ("full", "detection"):
-        refused(
-            ModelError,
-            "such as .*/classification_backbone/layer_with_weights-0/kernel.*, found none of them .*"
-            " use a checkpoint of the same feature extractor",
-            restore_fine_tune_checkpoint,
-            model,
-            checkpoint_names(),
-            FineTuneOptions(kind=kind),
-            CheckpointFile(path),
-        )
+        refused(ModelError, message, restored, model, checkpoint_names(), path, kind=kind)

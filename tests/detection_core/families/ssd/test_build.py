@@ -7,15 +7,13 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
-from detection_core.config.check import check_detector
-from detection_core.config.messages.sizes import fixed_size
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.families.ssd.model import LOCALIZATION_LOSS
 from detection_core.ops.objects import new_truth
-from detection_core.protos import image_resizer_pb2, model_pb2, pipeline_pb2
+from detection_core.protos import model_pb2
 from detection_core.structures import GroundTruth, Images
 from tests.support.batches import images_of, noise
-from tests.support.cases import cases, config_refused, refused
+from tests.support.cases import cases, refused
 from tests.support.golden_networks import MOBILE, load_golden
 from tests.support.plain_backbone import PLAIN
 
@@ -35,11 +33,6 @@ def _small(extra: str = "", name: str = MOBILE[1], extractor: str = PLAIN) -> mo
 
 def _built(extra: str = "", **options):
     return build_detector(_small(extra), **options)
-
-
-def _refused(pattern: str, model: model_pb2.DetectionModel) -> str:
-    config = pipeline_pb2.TrainEvalPipelineConfig(model=model)
-    return config_refused(pattern, check_detector, config).where
 
 
 def _images(batch: int) -> Images:
@@ -183,15 +176,3 @@ def test_codes_of_three_numbers_fit_a_head_for_them():
     predictions = model.predict(_images(1), training=False)
     assert predictions.box_codes.shape[-1] == 3
     assert np.isfinite(_total(model, predictions, _truth([[True]])))
-
-
-def test_a_detector_is_built_for_a_number_of_classes_and_one_size_with_anchors():
-    unknown, bare = _small(), _small()
-    unknown.ssd.ClearField("num_classes")
-    sentence = "classes without background, found none; set it, or train"
-    assert _refused(sentence, unknown) == "model.ssd.num_classes"
-    bare.ssd.anchor_generator.multiscale_anchor_generator.ClearField("aspect_ratios")
-    _refused("found none; add aspect_ratios", bare)
-    _refused("found identity_resizer", _small("image_resizer { identity_resizer {} }"))
-    message = image_resizer_pb2.ImageResizer(fixed_shape_resizer={"height": 3, "width": 5})
-    assert fixed_size(message) == (3, 5)

@@ -5,7 +5,7 @@ import re
 from detection_core.builders.detector_parts import build_box_coder
 from detection_core.config.check import find_problems
 from detection_core.config.messages.anchors import anchors_per_location, code_size
-from detection_core.config.messages.sizes import network_size
+from detection_core.config.messages.sizes import fixed_size, network_size
 from detection_core.families.efficientdet.settings import Node, named_nodes, node_problems
 from detection_core.families.ssd import extractors
 from detection_core.families.ssd.check import fitting_problems
@@ -43,14 +43,11 @@ SECOND_NMS = "model.faster_rcnn.second_stage_post_processing.batch_non_max_suppr
 def test_a_part_that_is_missing_or_does_not_fit_is_found_where_it_is():
     parts = ("box_coder", "anchor_generator", "box_predictor", "similarity_calculator")
     wrong = {
-        **{f"{SSD}.{part}": {} for part in parts},
-        f"{PYRAMID_ANCHORS}.aspect_ratios": "[]",
+        **{f"{SSD}.{part}": {} for part in parts}, f"{PYRAMID_ANCHORS}.aspect_ratios": "[]",
         f"{EXTRACTOR}.type": "ssd_mobilenet_v2_mnasfpn",
-        f"{EXTRACTOR}.bifpn": {"min_level": 3, "max_level": 6},
-        f"{SSD}.matcher": "unset",
-        f"{SSD}.loss.hard_example_miner": {},
-        f"{NMS}.max_detections_per_class": 200,
-    }
+        f"{EXTRACTOR}.bifpn": {"min_level": 3, "max_level": 6}, f"{SSD}.matcher": "unset",
+        f"{SSD}.loss.hard_example_miner": {}, f"{NMS}.max_detections_per_class": 200,
+    }  # fmt: skip
     assert_each_refused(PYRAMID, wrong)
     assert_each_refused(LAYERS, {RESIZER: {"keep_aspect_ratio_resizer": {}}})
     resizer = "model.faster_rcnn.image_resizer.conditional_shape_resizer"
@@ -214,7 +211,8 @@ def test_losses_fit_the_coder_and_exclude_each_other():
 
 OVERRIDE = "override_base_feature_extractor_hyperparams"
 LEVELS = "min_level: 3 max_level: 7 num_iterations: 3 num_filters: 64"
-BIFPN = f"type: 'ssd_efficientnet-b0_bifpn_keras' bifpn {{ {LEVELS}"
+NODES = "type: 'ssd_efficientnet-b0_bifpn_keras' bifpn"
+BIFPN = f"{NODES} {{ {LEVELS}"
 
 
 def test_levels_and_maps_are_known_for_every_name_and_no_other():
@@ -230,6 +228,7 @@ def test_levels_and_maps_are_known_for_every_name_and_no_other():
 @cases(
     ("type: 'ssd_mobilenet_v2_keraz'", "e.type: expected one of .*did you mean ssd_mobilenet_v2_keras"),
     ("type: 'nope'", "e.type: .*use one of these"),
+    ("type: 'ssd_mobilenet_v2'", "^e.type: .*its name is ssd_mobilenet_v2_keras now"),
     (f"type: '{'x' * 5000}'", r"e.type: .*\(5,000 characters\)"),
     ("type: 'ssd_resnet50_v1_fpn_keras' use_depthwise: true", "e.use_depthwise: expected false"),
     ("type: 'ssd_mobilenet_v2_keras' num_layers: 7", "e.num_layers: expected 1 to 6 .*, found 7"),
@@ -239,11 +238,17 @@ def test_levels_and_maps_are_known_for_every_name_and_no_other():
     (f"{FPN} fpn {{ min_level: 4 max_level: 3 }}", "e.fpn.min_level: .*found 4 and 3"),
     (f"{FPN} fpn {{ max_level: 60 }}", "e.fpn.max_level: expected at most 12, .*found 60"),
     (f"{FPN} min_depth: 0 depth_multiplier: 0.01", "e.min_depth: expected 1 or more"),
+    (f"{BIFPN} }} use_depthwise: true", "e.use_depthwise: expected false"),
+    (f"{BIFPN} }} use_explicit_padding: true", "e.use_explicit_padding: expected false"),
+    (f"{NODES} {{ min_level: 3 max_level: 3 }}", "e.bifpn.min_level: .*found 3 and 3"),
+    (f"{NODES} {{ min_level: 1 max_level: 2 }}", "num_iterations: expected a positive number, found 0"),
+    (f"{BIFPN} }}".replace("64", "0"), "num_filters: expected a positive number, found 0"),
     (f"{BIFPN} }} depth_multiplier: 0.5", "e.depth_multiplier: expected 1, .*found 0.5"),
     (f"{BIFPN} combine_method: 'mean' }}", "e.bifpn.combine_method: expected one of sum, .*found 'mean'"),
 )
 def test_what_an_extractor_cannot_do_is_named(*, text, message):
-    assert_any(extractor_problems(parsed(SsdFeatureExtractor, text), "e"), message)
+    given = parsed(SsdFeatureExtractor, text)
+    assert_any([*extractor_problems(given, "e"), *find_in(given, "e")], message)
 
 
 def test_maps_of_odd_sizes_lose_their_borders_or_are_padded():
@@ -283,6 +288,7 @@ def test_a_one_stage_detector_has_the_one_size_of_its_resizer():
         "": None,
     }.items():
         assert network_size(parsed(ImageResizer, text)) == size
+    assert fixed_size(parsed(ImageResizer, "fixed_shape_resizer { height: 3 width: 5 }")) == (3, 5)
     assert_each_refused(PYRAMID, {RESIZER: {"identity_resizer": {}}})
     assert_each_refused(LAYERS, {f"{RESIZER}.keep_aspect_ratio_resizer.per_channel_pad_value": [1, 2]})
 

@@ -10,6 +10,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ModelError
 from detection_core.families.ssd.checkpoint_names import checkpoint_names, names_of, object_paths
+from detection_core.parts import necks
 from detection_core.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
 from detection_core.parts.backbones.mobilenet import (
     MobileNetOptions,
@@ -17,21 +18,9 @@ from detection_core.parts.backbones.mobilenet import (
     mobilenet_v1,
     mobilenet_v2,
 )
-from detection_core.parts.heads import (
-    ConvolutionalHead,
-    HeadOutputs,
-    WeightSharedHead,
-)
+from detection_core.parts.heads import ConvolutionalHead, HeadOutputs, WeightSharedHead
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.necks import (
-    BifpnOptions,
-    ExtraLayersOptions,
-    FpnOptions,
-    bidirectional_pyramid,
-    extra_layers,
-    feature_pyramid,
-)
 from tests.support.cases import cases, refused
 from tests.support.golden_networks import NAMES, load_golden
 from tests.support.tiny_training import config_text
@@ -131,8 +120,8 @@ EXTRA = "_feature_extractor/feature_map_generator/convolutions"
 def test_explicit_padding_takes_a_slot_in_the_pyramid(*, explicit_padding, use_depthwise):
     levels = {level: tf_keras.Input((64 >> level, 64 >> level, 8)) for level in (3, 4)}
     options = {"min_level": 3, "max_level": 5, "backbone_max_level": 4, "channels": 6}
-    options = FpnOptions(use_depthwise=use_depthwise, **options)
-    maps = feature_pyramid(levels, maker(explicit_padding=explicit_padding), options)
+    options = necks.FpnOptions(use_depthwise=use_depthwise, **options)
+    maps = necks.feature_pyramid(levels, maker(explicit_padding=explicit_padding), options)
     slots = (int(explicit_padding), int(explicit_padding) + 1)
     assert keys_of(list(levels.values()), maps) == {
         f"{FPN}/top_layers/0",
@@ -144,18 +133,18 @@ def test_explicit_padding_takes_a_slot_in_the_pyramid(*, explicit_padding, use_d
 @cases((False, False, (0, 1, 3, 4)), (True, False, (0, 1, 4, 5)), (False, True, (0, 1, 3, 4, 6, 7)))
 def test_slots_of_extra_layers(*, explicit_padding, use_depthwise, slots):
     inputs = tf_keras.Input((8, 8, 8))
-    options = ExtraLayersOptions(num_layers=2, use_depthwise=use_depthwise)
-    maps = extra_layers([inputs], maker(explicit_padding=explicit_padding), options)
+    options = necks.ExtraLayersOptions(num_layers=2, use_depthwise=use_depthwise)
+    maps = necks.extra_layers([inputs], maker(explicit_padding=explicit_padding), options)
     assert keys_of(inputs, maps[1:]) == {f"{EXTRA}/1/{slot}" for slot in slots}
 
 
 @cases("fast_attention", "sum")
 def test_nodes_of_a_bidirectional_pyramid_are_numbered_as_they_are_made(*, combine_method):
     levels = {level: tf_keras.Input((64 >> level, 64 >> level, 8)) for level in (3, 4)}
-    options = BifpnOptions(
+    options = necks.BifpnOptions(
         channels=6, iterations=1, max_level=5, backbone_max_level=4, combine_method=combine_method
     )
-    maps = bidirectional_pyramid(levels, maker(), options)
+    maps = necks.bidirectional_pyramid(levels, maker(), options)
     combined = (1, 2, 3, 4)  # node 0 makes level 5 out of level 4
     weights = {f"{BIFPN}/node_combine_op/{node}" for node in combined} if combine_method != "sum" else set()
     assert keys_of(list(levels.values()), maps) == weights | {
@@ -167,7 +156,7 @@ def test_nodes_of_a_bidirectional_pyramid_are_numbered_as_they_are_made(*, combi
 def test_the_extractor_of_mobilenet_v1_has_another_name_for_the_extra_layers():
     inputs = tf_keras.Input((64, 64, 3))
     ends = mobilenet_v1(inputs, maker(), MobileNetV1Options(depth_multiplier=0.25))
-    maps = extra_layers([ends.levels[5]], maker(), ExtraLayersOptions(num_layers=2))
+    maps = necks.extra_layers([ends.levels[5]], maker(), necks.ExtraLayersOptions(num_layers=2))
     folder = "_feature_extractor/_feature_map_generator/convolutions/1"
     found = {key for key in keys_of(inputs, maps[1:]) if "classification_backbone" not in key}
     assert found == {f"{folder}/{slot}" for slot in (0, 1, 3, 4)}

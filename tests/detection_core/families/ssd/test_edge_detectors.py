@@ -12,8 +12,6 @@ from ai_edge_litert.interpreter import Interpreter
 from detection_core.artifacts.tflite_file import read_graph
 from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_pipeline_config
-from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.operator_times import xnnpack_delegation
@@ -28,11 +26,10 @@ from detection_core.optional.accelerators.accelerator_lint import lint
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Batch
 from detection_core.tasks.describe import count_flops
-from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.batches import images_of
-from tests.support.field_checkpoints import write_named_checkpoint
+from tests.support.field_checkpoints import restored, write_named_checkpoint
 from tests.support.tiny_network import randomise
+from tests.support.updates import losses_of_descent
 from tests.support.zoo_configs import edge_config
 
 SIDE, RATE = 96, 0.01
@@ -100,15 +97,7 @@ def test_updates_lower_the_loss(extractor):
     model = build_detector(_config(extractor).model, seed=0)
     boxes = tf.constant([[[0.1, 0.1, 0.6, 0.5]], [[0.3, 0.4, 0.9, 0.9]]])
     batch = Batch(images=images_of(PIXELS), truth=new_truth(boxes, tf.constant([[0], [1]])))
-    losses = []
-    for _ in range(2):
-        with tf.GradientTape() as tape:
-            loss = model.losses(batch, training=True)[TOTAL_LOSS]
-        gradients = tape.gradient(loss, model.trainable_variables)
-        assert all(gradient is not None for gradient in gradients)
-        for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
-            variable.assign_sub(RATE * tf.convert_to_tensor(gradient))
-        losses.append(float(loss))
+    losses = losses_of_descent(model, batch, RATE, 2)
     assert losses[-1] < losses[0]
 
 
@@ -116,9 +105,8 @@ def test_updates_lower_the_loss(extractor):
 def test_a_checkpoint_of_tensorflow_1_fills_every_variable(extractor, tmp_path):
     model, other = _detector(extractor), build_detector(_config(extractor).model, seed=1)
     names = {v.name: v.variable.numpy() for v in scoped_variables(model.network, extractor)}
-    file = CheckpointFile(write_named_checkpoint(names, tmp_path / "model.ckpt"))
-    options = FineTuneOptions(kind="detection", named=True, extractor=extractor, heads=True)
-    report = restore_fine_tune_checkpoint(other, checkpoint_names(), options, file)
+    path, options = write_named_checkpoint(names, tmp_path / "model.ckpt"), {"named": True, "heads": True}
+    report = restored(other, checkpoint_names(), path, kind="detection", extractor=extractor, **options)
     assert report.counts()["restored"] == len(model.network.variables) == len(other.network.variables)
     pixels = model.preprocess(tf.constant(PIXELS))
     for ours, theirs in zip(model.network(pixels), other.network(pixels), strict=True):

@@ -1,16 +1,28 @@
-"""A whole detector against the reference, and what holds of it beyond."""
+"""A whole detector against the reference, what holds of it beyond, and maps of its network."""
 
 import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
+from google.protobuf import text_format
 
+from detection_core.builders.backbones import BACKBONES
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.errors import ModelError
+from detection_core.families.ssd.extractors import COMBINE_METHODS, EXTRACTORS, NAMED_EXTRACTORS
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
+from detection_core.families.ssd.network import NECKS, build_feature_maps
+from detection_core.parts import necks
+from detection_core.parts.layers.keras_layers import PREPROCESSORS
+from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.protos import ssd_pb2
 from tests.support import golden_networks
 from tests.support.batches import images_of
+from tests.support.cases import cases
+from tests.support.configs import checked
 
 
 @functools.cache
@@ -76,3 +88,98 @@ def test_detections_are_relative_to_the_true_image_and_other_sizes_are_refused()
     np.testing.assert_allclose(half.boxes[0, 0], clipped, atol=1e-5)
     with pytest.raises(ModelError, match="expected images of 320x320, found 200x320"):
         model.predict(images_of(np.zeros((1, 200, 320, 3))), training=False)
+
+
+def _message(text: str) -> ssd_pb2.SsdFeatureExtractor:
+    return checked(text_format.Parse(text, ssd_pb2.SsdFeatureExtractor()), "e")
+
+
+def _network(text: str, size: tuple[int, int] = (64, 96)) -> tuple[tf_keras.Model, NetworkLayers]:
+    layers = NetworkLayers(hyperparams=LayerHyperparams(), seed=None)
+    inputs = tf_keras.Input((*size, 3))
+    return tf_keras.Model(inputs, build_feature_maps(_message(text), inputs, layers, "e")), layers
+
+
+def _shapes(network: tf_keras.Model) -> list[tuple[int, ...]]:
+    return [tuple(features.shape[1:]) for features in network.outputs]
+
+
+def test_every_extractor_of_the_check_is_built_with_its_neck_and_a_preprocessor():
+    ours = {name: entry for name, entry in EXTRACTORS.items() if entry.backbone != "tests_plain"}
+    assert {extractor.backbone for extractor in ours.values()} == {b for b in BACKBONES if b != "tests_plain"}
+    assert COMBINE_METHODS == necks.COMBINE_METHODS
+    for name, extractor in ours.items():
+        assert name.endswith("_keras") or name in NAMED_EXTRACTORS
+        assert extractor.neck in NECKS
+        assert BACKBONES[extractor.backbone].preprocessing in PREPROCESSORS
+
+
+BIFPN = "type: 'ssd_efficientnet-b0_bifpn_keras'"
+SMALL = "min_level: 1 max_level: 2 num_iterations: 1 num_filters: 16"
+V1, V2 = "type: 'ssd_mobilenet_v1", "type: 'ssd_mobilenet_v2"
+SIX = [(19, 19, 256), (10, 10, 512), (5, 5, 256), (3, 3, 128), (2, 2, 128), (1, 1, 64)]
+
+
+@cases(
+    (
+        f"{V2}_fpn_keras' depth_multiplier: 0.5 min_depth: 16 use_depthwise: true"
+        " fpn { min_level: 2 max_level: 6 additional_layer_depth: 48 }",
+        (64, 96),
+        [(16, 24, 24), (8, 12, 24), (4, 6, 24), (2, 3, 24), (1, 2, 24)],
+    ),
+    (
+        f"{BIFPN} min_depth: 24 bifpn {{ min_level: 2 max_level: 4 num_iterations: 1 num_filters: 8 }}",
+        (64, 96),
+        [(16, 24, 24), (8, 12, 24), (4, 6, 24)],
+    ),
+    (
+        f"{V2}_keras' num_layers: 3 depth_multiplier: 0.25 min_depth: 24",
+        (64, 96),
+        [(4, 6, 144), (2, 3, 320), (1, 2, 128)],
+    ),
+    *(
+        (f"{V1}_keras' depth_multiplier: 0.5 min_depth: 16 {padding}", (300, 300), SIX)
+        for padding in ("", "use_explicit_padding: true", "use_depthwise: true num_layers: 6")
+    ),
+)
+def test_maps_follow_the_message(*, text, size, shapes):
+    assert _shapes(_network(text, size)[0]) == shapes
+
+
+OVERRIDE = "override_base_feature_extractor_hyperparams: true"
+
+
+def test_the_backbone_has_its_own_hyperparameters_unless_they_are_overridden():
+    for override, weight in (("", 0.00004), (OVERRIDE, 7.0)):
+        _, layers = _network(
+            f"{V2}_keras' depth_multiplier: 0.25 num_layers: 3 {override}"
+            " conv_hyperparams { regularizer { l1_regularizer { weight: 7 } } batch_norm {} }"
+        )
+        weights = {(key.split("_")[0], each.weight) for key, each in layers.regularizers.items()}
+        assert weights == {("extra", 7.0), ("backbone", weight)}
+
+
+def test_an_efficientnet_takes_only_the_regularizer_of_overriding_hyperparameters():
+    network, layers = _network(
+        f"{BIFPN} bifpn {{ {SMALL} combine_method: 'sum' }} {OVERRIDE}"
+        " conv_hyperparams { activation: RELU regularizer { l1_regularizer { weight: 7 } } }"
+    )
+    assert {(each.kind, each.weight) for each in layers.regularizers.values()} == {("l1", 7.0)}
+    assert network.get_layer("backbone_stem_bn").momentum == 0.99
+    assert isinstance(network.get_layer("backbone_stem_act"), tf_keras.layers.Multiply)
+    assert isinstance(network.get_layer("bifpn_0_act"), tf_keras.layers.ReLU)
+
+
+def test_attention_that_adds_up_unweighted_is_told(caplog):
+    _network(f"{BIFPN} bifpn {{ {SMALL} combine_method: 'attention' }}")
+    assert "e.bifpn.combine_method: attention is an unweighted sum" in caplog.text
+
+
+@cases((False, 1024), (True, 256))
+def test_a_lite_pyramid_narrows_mobilenet_v1(*, lite, top):
+    network, _ = _network(
+        f"{V1}_fpn_keras' fpn {{ min_level: 2 max_level: 6 additional_layer_depth: 24 }}"
+        f" use_depthwise: {'true' if lite else 'false'}"
+    )
+    assert _shapes(network) == [(16 >> i, 24 >> i, 24) for i in range(4)] + [(1, 2, 24)]
+    assert network.get_layer("backbone_separable_13_pointwise").filters == top
