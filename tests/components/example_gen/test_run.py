@@ -24,7 +24,7 @@ from detection_core.storage import files
 from detection_core.storage.shard_cache import shard_cache
 from detection_core.tasks.fitting.work_folder import training_fingerprint
 from tests.support.cases import cases
-from tests.support.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
+from tests.support.dataset_files import NO_PIXELS, WRONG_TABLE, Coco, picture, voc_xml, write_voc
 from tests.support.object_store import dead_server, s3_server
 from tests.support.python_traps import set_traps
 
@@ -33,12 +33,6 @@ THREADS, PROCESSES = (
     ("--runner=FnApiRunner", f"--direct_running_mode={mode}", "--direct_num_workers=2")
     for mode in ("multi_threading", "multi_processing")
 )
-# Whole chunks with right checksums, but too few pixels inside.
-NO_PIXELS = png_that_claims(40, 30)
-# A Huffman table that counts more codes than there are: libraries recover from it in different ways.
-JPEG = picture()
-_TABLE = JPEG.rindex(b"\xff\xc4", 0, JPEG.index(b"\xff\xda")) + 22
-WRONG_TABLE = JPEG[:_TABLE] + b"\xff" + JPEG[_TABLE + 1 :]
 
 
 def _write_records(path, count, **changed):

@@ -257,12 +257,11 @@ def test_what_others_put_there_counts_and_stays_and_what_no_version_owns_is_tidi
     assert "was not published by detflow" in caplog.text
 
 
-def test_a_file_in_place_of_a_folder_is_named(folders):
+def test_a_file_in_place_of_a_folder_is_named_and_a_folder_that_comes_late_is_no_file(folders, monkeypatch):
     files.write_text(folders.path("versions"), "x")
     refused(StorageError, "expected a folder, found a file", folders.numbers)
+    files.remove_tree(folders.path("versions"))
 
-
-def test_a_folder_that_comes_while_a_reader_looks_for_it_is_no_file(folders, monkeypatch):
     def looks_before_it_comes(path, is_dir=files.is_dir):
         found = is_dir(path)
         files.make_dirs(path)
@@ -284,9 +283,7 @@ def test_the_predecessor_is_the_newest_earlier_one_in_service():
     assert versions_to_prune(Deployment(5, (4,)), [1, 2, 3, 4, 5], keep=3) == [4, 1]
     assert versions_to_prune(Deployment(2, ()), [1, 2], keep=1) == []
     assert versions_to_prune(Deployment(3, ()), [1, 2, 3], keep=0) == []
-
-
-def test_what_was_rolled_back_stays_so_when_another_rollback_follows():
+    # What was rolled back stays so when another rollback follows.
     first = returned_to(Deployment(2, ()), 1, [1, 2])
     second = returned_to(first.pointing_at(4), 3, [1, 2, 3, 4])
     assert (first, second) == (Deployment(1, (2,)), Deployment(3, (2, 4)))

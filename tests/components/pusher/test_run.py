@@ -50,16 +50,20 @@ def _refused(report, reason):
     assert not report["pushed"] and reason in report["reasons"][0], report
 
 
-def test_what_every_gate_blessed_is_published_with_its_model_card(artifacts):
-    report = _push(artifacts)
+def test_what_every_gate_blessed_is_published_with_its_model_card_and_statistics(artifacts):
+    _write(artifacts / "statistics" / "box_statistics.json", "{}")
+    report = _push(artifacts, statistics=str(artifacts / "statistics"))
     assert report["pushed"]
     current = _destination(artifacts).current()
     assert (current.number, current.run_key, current.push_token) == (report["version"], "k", "t")
     assert current.metrics == {"mAP": 0.5}
     assert json.loads(files.read_text(str(artifacts / "pushed_model" / "pushed.json"))) == report
-    folder = artifacts / "pushed" / "saved_model" / str(report["version"])
-    card = (folder / "assets.extra" / "detflow" / "model_card.md").read_text()
+    folder = artifacts / "pushed" / "saved_model" / str(report["version"]) / "assets.extra" / "detflow"
+    card = (folder / "model_card.md").read_text()
     assert "| mAP | 0.5000 |" in card and "model\\_int8.tflite" in card
+    assert (folder / "box_statistics.json").read_text() == "{}"
+    # Statistics are no part of what tells two models apart.
+    assert not _push(artifacts, push_token="u")["pushed"]
 
 
 def test_one_refusal_is_enough(artifacts):
@@ -168,12 +172,3 @@ def test_a_model_that_was_rolled_back_does_not_come_back_when_its_files_are_prun
     assert destination.rolled_back() and not os.listdir(artifacts / "pushed" / "rolled_back")
     _refused(_push(artifacts, "other", **given), "rolled back")
     assert destination.rollback().number == first["version"] < third["version"]
-
-
-def test_statistics_of_the_data_are_published_within_the_model(artifacts):
-    _write(artifacts / "statistics" / "box_statistics.json", "{}")
-    report = _push(artifacts, statistics=str(artifacts / "statistics"))
-    folder = artifacts / "pushed" / "saved_model" / str(report["version"])
-    assert (folder / "assets.extra" / "detflow" / "box_statistics.json").read_text() == "{}"
-    # They are no part of what tells two models apart.
-    assert not _push(artifacts, push_token="u")["pushed"]

@@ -136,16 +136,15 @@ def test_an_error_of_the_disk_says_what_to_do(*, error, told):
 
 
 def test_neither_a_message_nor_a_crash_tells_a_secret():
-    code = (
-        "import sys\n"
-        "from component_specs import BaselineResolverJob\n"
-        "from components.runtime.container import main\n"
-        "def run(job):\n"
-        "    import logging\n"
-        "    logging.info('with http://user:pass-SENTINEL@host')\n"
-        "    raise ValueError('key sEcReT-' + 'SENTINEL')\n"
-        f"main(BaselineResolverJob, run, {_ARGUMENTS!r})\n"
-    )
+    code = f"""
+import logging
+from component_specs import BaselineResolverJob
+from components.runtime.container import main
+def run(job):
+    logging.info("with http://user:pass-SENTINEL@host")
+    raise ValueError("key sEcReT-" + "SENTINEL")
+main(BaselineResolverJob, run, {_ARGUMENTS!r})
+"""
     environment = {**os.environ, "AWS_SECRET_ACCESS_KEY": "sEcReT-SENTINEL"}
     done = run_python(code, check=False, env=environment)
     assert done.returncode == 1 and "with http://***@host" in done.stderr

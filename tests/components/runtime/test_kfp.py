@@ -54,7 +54,7 @@ def test_where_an_artifact_lies(*, artifact, path):
     assert local_path({"uri": "/plain"}, "/tmp/x") == "/plain"
 
 
-def test_metadata_come_back_from_the_store():
+def test_metadata_curves_and_matrices_come_back_from_the_store():
     made = {"steps": 3, "loss": 0.5, "blessed": True, "names": ["a", "b"], "sizes": {"int8": 7}, "text": "3"}
     once = {"metadata": through_metadata_store(made)}
     assert once["metadata"]["blessed"] is not True and type(once["metadata"]["blessed"]) is int
@@ -63,9 +63,7 @@ def test_metadata_come_back_from_the_store():
     # Only a string keeps its type: True and 1 are the same afterwards.
     expected = {**made, "blessed": 1}
     assert plain_metadata(once) == plain_metadata(twice) == expected
-
-
-def test_curves_and_matrices_arrive_wrapped_and_are_unwrapped():
+    # Curves and matrices arrive wrapped.
     made = {
         "confidenceMetrics": [{"confidenceThreshold": 0.5, "recall": 1}],
         "confusionMatrix": {"annotationSpecs": [{"displayName": "cat"}], "rows": [{"row": [3, 0]}]},
@@ -247,7 +245,13 @@ def _card(name="<cat>", **changes):
     return dataclasses.replace(card, **changes)
 
 
-def test_a_card_shows_splits_classes_and_quarantine():
+def _profiles(name="train"):
+    counter = BoxCounter()
+    counter.add([(0.0, 0.0, 40.0, 20.0)] * 3, 400, 200)
+    return BoxProfiles(splits={name: counter.profile()})
+
+
+def test_a_card_shows_splits_classes_quarantine_and_boxes():
     page = dataset_page(_card())
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", page)
     assert cells[:5] == ["train", "1", "4", "1", "7"] and "&lt;cat&gt;" in cells
@@ -255,15 +259,7 @@ def test_a_card_shows_splits_classes_and_quarantine():
     assert "more than one split" not in page and "Spans" not in page
     page = dataset_page(_card(images_in_two_splits=3, spans={"train": ["1", "2"]}))
     assert "3 images are in more than one split" in page and "train from 1, 2" in page
-
-
-def _profiles(name="train"):
-    counter = BoxCounter()
-    counter.add([(0.0, 0.0, 40.0, 20.0)] * 3, 400, 200)
-    return BoxProfiles(splits={name: counter.profile()})
-
-
-def test_a_card_shows_its_boxes_where_they_are_known_and_loads_nothing():
+    # Boxes are shown where they are known, and nothing is loaded.
     page = dataset_page(_card(), _profiles())
     assert "<h3>Boxes</h3>" in page and "Size of the boxes" in page and "3 boxes, 100.0 %" in page
     assert page == dataset_page(_card(), _profiles())
@@ -359,13 +355,10 @@ def test_the_report_is_one_file(evaluation, tmp_path):
     assert "mAP &lt;0.5&gt;" in page and page.count("<polyline") == 2 and "0.400" in page
 
 
-def test_numbers_of_what_run_returned(evaluation):
+def test_metrics_are_numbers_that_run_returned_or_parity_and_data_validator_s_page_is_shown(tmp_path):
     report = {"steps": 3, "loss": 0.5, "blessed": True, "started_from": "x"}
     assert draw_view("trainer", "metrics", None, report).metadata == {"steps": 3, "loss": 0.5}
     assert draw_view("quantization_rewriter", "metrics", None, report).metadata["steps"] == 3
-
-
-def test_parity(tmp_path):
     file = {"format": "int8", "drop": 0.01, "size_bytes": 9, "latency_ms": {"1": 2.5}}
     file["metrics"] = {"m": 0.5, "s": -1.0}
     (tmp_path / "parity.json").write_text(json.dumps({"files": [file]}))
@@ -373,8 +366,6 @@ def test_parity(tmp_path):
     measured = {"drop of mAP@.50": 0.01, "bytes": 9, "ms with 1 threads": 2.5, "m": 0.5}
     assert view.metadata == {f"int8 {name}": value for name, value in measured.items()}
 
-
-def test_the_data_are_shown_by_the_page_that_data_validator_made(tmp_path):
     (tmp_path / "index.html").write_text("<!doctype html><p>the data")
     job = types.SimpleNamespace(anomalies=str(tmp_path))
     drawn = draw_view("data_validator", "report", job, {})

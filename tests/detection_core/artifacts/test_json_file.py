@@ -187,7 +187,7 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, caplo
     assert LIST.read_valid(str(tmp_path)) == [] and "expected a regular file" in caplog.text
 
 
-def test_a_blessing_and_a_refusal_after_it_leave_one_marker(tmp_path):
+def test_a_refusal_leaves_no_blessing_even_when_killed_and_a_marker_alone_is_a_verdict(tmp_path):
     folder = str(tmp_path / "b")
     verdicts = (True, "BLESSED", ["mAP is 0.9"]), (False, "NOT_BLESSED", ["mAP is 0.1"])
     for blessed, marker, reasons in verdicts:
@@ -195,9 +195,7 @@ def test_a_blessing_and_a_refusal_after_it_leave_one_marker(tmp_path):
         assert sorted(os.listdir(folder)) == [marker, "reasons.json"]
         verdict = read_verdict(folder)
         assert verdict.blessed is blessed and verdict.reasons == reasons
-
-
-def test_a_killed_refusal_leaves_no_blessing_behind(tmp_path):
+    # Nor does a refusal that is killed leave a blessing.
     for at in range(1, 12):
         folder = str(tmp_path / str(at))
         write_blessing(folder, True, [])
@@ -207,13 +205,10 @@ def test_a_killed_refusal_leaves_no_blessing_behind(tmp_path):
             except KILLED:
                 assert at == 1 or not read_verdict(folder).blessed
     assert changes.made < 11
-
-
-@cases("BLESSED", "NOT_BLESSED")
-def test_a_marker_alone_is_a_verdict_of_others(tmp_path, *, marker):
-    (tmp_path / marker).touch()
-    verdict = read_verdict(str(tmp_path))
-    assert verdict.blessed is (marker == "BLESSED") and not verdict.reasons
+    for marker in ("BLESSED", "NOT_BLESSED"):  # a marker alone is a verdict of others
+        files.write_text(f"{tmp_path}/{marker}-alone/{marker}", "")
+        verdict = read_verdict(f"{tmp_path}/{marker}-alone")
+        assert verdict.blessed is (marker == "BLESSED") and not verdict.reasons
 
 
 @cases(

@@ -23,13 +23,7 @@ from detection_core.ops.objects import reorder_keypoints
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import encoded, picture
 from tests.support.golden_cases import load_cases
-from tests.support.record_files import (
-    encode_example,
-    example,
-    image_bytes,
-    numbered_example,
-    object_columns,
-)
+from tests.support.record_files import encode_example, example, image_bytes, numbered_example, object_columns
 
 CASES = load_cases(__file__, "tf_example_decoder")
 AUTOML = load_cases(__file__, "automl_examples")

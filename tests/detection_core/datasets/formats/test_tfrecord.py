@@ -220,11 +220,8 @@ def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, *, names, spli
     assert f"{len(names)} TFRecord files" in layout.evidence
 
 
-def _read(path):
-    return list(tfrecord.read_records(str(path)))
-
-
 def test_records_are_read_with_their_places_and_damaged_cut_or_endless_ones_told(tmp_path):
+    read = lambda path: list(tfrecord.read_records(str(path)))  # noqa: E731
     (tmp_path / "a").write_bytes(b"image/" * 10)
     assert tfrecord.find(list_folder(str(tmp_path))) is None
     length = struct.pack("<Q", 1 << 60)
@@ -234,17 +231,17 @@ def test_records_are_read_with_their_places_and_damaged_cut_or_endless_ones_told
     _write(path, b"first", b"second")
     data = bytearray(path.read_bytes())
     first, second = FilePart(12, 5, str(path)), FilePart(33, 6, str(path))
-    assert _read(path) == [(first, b"first"), (second, b"second")]
+    assert read(path) == [(first, b"first"), (second, b"second")]
     for cut in (5, 14, 20, 22, 40):
         path.write_bytes(data[:cut])
-        refused(DataError, r"expected record [01] of a TFRecord file.*copy it again", _read, path)
+        refused(DataError, r"expected record [01] of a TFRecord file.*copy it again", read, path)
         assert tfrecord.count_records(str(path)) == (cut > 21)
     path.write_bytes(gzip.compress(data))
     packed = [(part._replace(packed=True), data) for part, data in ((first, b"first"), (second, b"second"))]
-    assert _read(path) == packed and tfrecord.count_records(str(path)) == 2
+    assert read(path) == packed and tfrecord.count_records(str(path)) == 2
     data[13] ^= 1
     path.write_bytes(data)
-    assert _read(path) == [(first, None), (second, b"second")]
+    assert read(path) == [(first, None), (second, b"second")]
     assert tfrecord.count_records(str(path)) == 2
 
 
