@@ -23,7 +23,6 @@ from pipeline.settings.setting_types import (
     UnquotedText,
     between,
     is_unquoted_text,
-    setting,
 )
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.validation_errors import locating_errors
@@ -44,11 +43,11 @@ class Outer(Settings):
     share: float = 0.5
     on: bool = False
     kind: Literal["", "red", "blue"] = ""
-    names: Annotated[list[Text], types.NOT_EMPTY] = setting(lambda: ["x"], "")
-    table: dict[Text, Split] = setting(dict, "")
+    names: Annotated[list[Text], types.NOT_EMPTY] = pydantic.Field(default_factory=lambda: ["x"])
+    table: dict[Text, Split] = pydantic.Field(default_factory=dict)
     note: types.MultilineText = ""
     word: Annotated[Text, types.one_of("a", "b")] = "a"
-    free: dict[Text, types.Plain] = setting(dict, "")
+    free: dict[Text, types.Plain] = pydantic.Field(default_factory=dict)
     when: types.UnquotedText = ""
 
 
