@@ -20,13 +20,8 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.metric_names import MASK_SETS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
+from detection_core.evaluation import coco_results
 from detection_core.evaluation.bootstrap import known_intervals, resample
-from detection_core.evaluation.coco_results import (
-    COCO_RESULTS,
-    CocoResults,
-    metric_sets_of,
-    write_coco_results,
-)
 from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
@@ -116,14 +111,14 @@ def _evaluate(
     # Unknown metrics are refused before a detector is loaded.
     thresholds = parse_thresholds(options.thresholds, known, "thresholds")
     runners: dict[str, Runner] = {
-        name: CocoResults(path, classes)
+        name: coco_results.CocoResults(path, classes)
         if isinstance(truth, CocoTruth) or _is_results(path)
         else load_runner(path, trust=options.trust)
         for name, path in paths.items()
     }
     measured = measure(runners, truth(), label_map, total=options.images)
     for runner in runners.values():
-        if isinstance(runner, CocoResults):
+        if isinstance(runner, coco_results.CocoResults):
             runner.check_all_seen()
     splits = {name: split_to_measure(one.images, label_map, sets, truth) for name, one in measured.items()}
     if missing := missing_shapes(splits[_BASELINE].images, sets) if _BASELINE in splits else "":
@@ -138,7 +133,7 @@ def _evaluate(
         _write_details(folder, splits[_MODEL], options)
         if options.write_detections:
             found = map(_with_id, measured[_MODEL].images)
-            write_coco_results(files.join(folder, COCO_RESULTS), found)
+            coco_results.write_coco_results(files.join(folder, coco_results.COCO_RESULTS), found)
         METRICS.write(folder, report)
     _logger.info("evaluate | %sblessed: %s", "" if report.blessed else "not ", "; ".join(report.reasons))
     return report
@@ -268,7 +263,7 @@ def evaluate_results(
     check_metric_sets(metrics.sets)
     truth = CocoTruth(annotations)
     if not metrics.sets:
-        metrics = dataclasses.replace(metrics, sets=metric_sets_of(detections)[0])
+        metrics = dataclasses.replace(metrics, sets=coco_results.metric_sets_of(detections)[0])
     return _evaluate(
         detections,
         baseline,
@@ -286,7 +281,7 @@ def own_config(model_path: str) -> PipelineConfig:
     It is empty for a file or a SavedModel of another program. For COCO results it measures what they contain.
     """
     if _is_results(model_path):
-        sets, keypoints = metric_sets_of(model_path)
+        sets, keypoints = coco_results.metric_sets_of(model_path)
         masks = not MASK_SETS.isdisjoint(sets)
         return config_of_results(sets, masks=masks, keypoints=keypoints)
     path = find_extra(model_path, PIPELINE_CONFIG)
