@@ -12,8 +12,6 @@ from pipeline.cli.base import Result, options_of, verb
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
-_SPEEDS = ("fast", "balanced", "accurate")
-
 
 @verb("detflow init path/to/images -o build/mine")
 def init(arguments: argparse.Namespace) -> Result:
