@@ -91,7 +91,7 @@ def element_by_element(data: Path, out: Path) -> None:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from components.example_gen.shards import IN_PROCESS
+    from components.runtime.beam_pipeline import IN_PROCESS
     from detection_core.datasets.encoding import make_example
 
     dataset = _read(data, "coco", {"train": 1.0})
@@ -214,7 +214,7 @@ def main() -> int:
         return 0
     import apache_beam  # noqa: F401 - its import is not what is measured
 
-    from components.example_gen.shards import IN_PROCESS
+    from components.runtime.beam_pipeline import IN_PROCESS
 
     contenders = {
         "plain loop": plain_loop,

@@ -68,34 +68,12 @@ _MODULES = {
 """Public name to the module of this package that has it."""
 
 __all__ = [  # noqa: RUF022 -- in the order of the reference
-    "load_config",
-    "build_detector",
-    "train",
-    "evaluate",
-    "quantize",
-    "export",
-    "predict",
-    "TrainedDetector",
-    "QuantizedDetector",
-    "ExportedFiles",
-    "TrainEvalPipelineConfig",
-    "Detector",
-    "EvaluateOptions",
-    "TFLiteExportOptions",
-    "TrainReport",
-    "EvalReport",
-    "QuantizationReport",
-    "ParityReport",
-    "Prediction",
-    "DetectedObject",
-    "DetectionError",
-    "ConfigError",
-    "DataError",
-    "ModelError",
-    "ExportError",
-    "ContractError",
-    "StorageError",
-]
+    "load_config", "build_detector", "train", "evaluate", "quantize", "export", "predict", "TrainedDetector",
+    "QuantizedDetector", "ExportedFiles", "TrainEvalPipelineConfig", "Detector", "EvaluateOptions",
+    "TFLiteExportOptions", "TrainReport", "EvalReport", "QuantizationReport", "ParityReport", "Prediction",
+    "DetectedObject", "DetectionError", "ConfigError", "DataError", "ModelError", "ExportError",
+    "ContractError", "StorageError",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

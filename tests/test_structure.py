@@ -110,7 +110,6 @@ NAMES_A_FAMILY = {
     "pipeline/api/detflow/*.py": "Model Maker's names",
     "pipeline/cli/*.py": "examples in the help",
     "pipeline/init/training_choice.py": "titles of papers",
-    "pipeline/settings/workflow_settings.py": "an example",
 }
 
 

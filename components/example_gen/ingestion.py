@@ -12,14 +12,9 @@ from components.example_gen.image_index import ImageIndex, IndexedImages, Reject
 from components.example_gen.sources import InputData, Source
 from detection_core.config.label_map_file import find_label_map
 from detection_core.data.label_map import LabelMap
+from detection_core.datasets import classes
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejection
 from detection_core.datasets.card import count_reasons
-from detection_core.datasets.classes import (
-    fill_label_map,
-    make_label_map,
-    merge_keypoint_names,
-    similar_names,
-)
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.image_files import AUTO, BACKGROUND, left_over
 from detection_core.datasets.layouts import split_at, split_position
@@ -85,15 +80,15 @@ def read_dataset(data: InputData, label_map: LabelMap | None, unannotated_images
         index.reject_doubles()
     faults = itertools.chain.from_iterable(map(index.rejected, data.splits.names))
     refused = next((f"{fault.file}: {fault.detail}" for fault in faults), "")
-    label_map = label_map or make_label_map([found.categories for _, found in read], refused)
-    for names in similar_names(item.name for item in label_map.items):
+    label_map = label_map or classes.make_label_map([found.categories for _, found in read], refused)
+    for names in classes.similar_names(item.name for item in label_map.items):
         _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(names)[1:-1])
-    keypoint_names = merge_keypoint_names([a.keypoint_names for _, a in read], label_map.ids_by_text)
+    keypoint_names = classes.merge_keypoint_names([a.keypoint_names for _, a in read], label_map.ids_by_text)
     frequencies = {name: value for _, a in read for name, value in a.frequencies.items()}
     dataset = Dataset(
         index=index,
         split_names=data.splits.names,
-        label_map=fill_label_map(label_map, keypoint_names, frequencies),
+        label_map=classes.fill_label_map(label_map, keypoint_names, frequencies),
         keypoint_names=keypoint_names,
         unannotated=unannotated,
         background=background,

@@ -49,7 +49,15 @@ def _decide(job: PusherJob) -> PushReport:
         return _not_pushed(*refused)
     destination = PushDestination(job.push_destination)
     source = serving_dir(job.model)
-    version = _version(job, _fingerprint(source, job.tflite), measured)
+    version = PublishedVersion(
+        number=0,
+        run_key=job.run_key,
+        fingerprint=_fingerprint(source, job.tflite),
+        baseline_version=job.baseline_version,
+        push_token=job.push_token,
+        metrics=measured.metrics,
+        score_threshold=measured.score_threshold,
+    )
     current = destination.current()
     if current and current.fingerprint == version.fingerprint:
         if job.push_token and (current.run_key, current.push_token) == (job.run_key, job.push_token):
@@ -103,18 +111,6 @@ def _replaced_baseline(job: PusherJob, current: PublishedVersion | None) -> str:
     compared = f"version {job.baseline_version}" if job.baseline_version else "nothing"
     deployed = f"version {current.number}" if current else "no version"
     return f"it was compared with {compared}, but {deployed} is deployed by now; run again to compare with it"
-
-
-def _version(job: PusherJob, fingerprint: str, measured: EvalReport) -> PublishedVersion:
-    return PublishedVersion(
-        number=0,
-        run_key=job.run_key,
-        fingerprint=fingerprint,
-        baseline_version=job.baseline_version,
-        push_token=job.push_token,
-        metrics=measured.metrics,
-        score_threshold=measured.score_threshold,
-    )
 
 
 def _fingerprint(saved_model: str, tflite: str) -> str:

@@ -231,7 +231,16 @@ def _graph(model: Any) -> TFLiteGraph:
     buffers = tables(model, "Buffers")
     return TFLiteGraph(
         schema_version=model.Version(),
-        tensors=tuple(_tensor(tensor, buffers) for tensor in tables(graph, "Tensors")),
+        tensors=tuple(
+            TensorInfo(
+                name=decoded(tensor.Name()),
+                shape=numbers(tensor, "Shape"),
+                dtype=_TYPES.get(tensor.Type(), f"type {tensor.Type()}"),
+                quantization=_quantization(tensor),
+                is_constant=buffer_size(buffers[tensor.Buffer()]) > 0,
+            )
+            for tensor in tables(graph, "Tensors")
+        ),
         operators=tuple(_operator(entry, kinds) for entry in tables(graph, "Operators")),
         inputs=numbers(graph, "Inputs"),
         outputs=numbers(graph, "Outputs"),
@@ -257,16 +266,6 @@ def _kind(code: Any) -> tuple[str, bool]:
     old, new = code.DeprecatedBuiltinCode(), code.BuiltinCode()
     number = max(old, new) if old < _FIRST_NEW_CODE else new
     return _OPERATORS.get(number, f"BUILTIN_{number}"), False
-
-
-def _tensor(tensor: Any, buffers: list[Any]) -> TensorInfo:
-    return TensorInfo(
-        name=decoded(tensor.Name()),
-        shape=numbers(tensor, "Shape"),
-        dtype=_TYPES.get(tensor.Type(), f"type {tensor.Type()}"),
-        quantization=_quantization(tensor),
-        is_constant=buffer_size(buffers[tensor.Buffer()]) > 0,
-    )
 
 
 def _quantization(tensor: Any) -> TensorQuantization | None:

@@ -55,19 +55,18 @@ def _ssd(message: ssd_anchor_generator_pb2.SsdAnchorGenerator) -> generators.Anc
     )
 
 
-def _anchor_grid(message: flexible_grid_anchor_generator_pb2.AnchorGrid) -> generators.AnchorGrid:
-    return from_fields(
-        generators.AnchorGrid,
-        message,
-        stride=(float(message.height_stride), float(message.width_stride)),
-        offset=(float(message.height_offset), float(message.width_offset)),
-    )
-
-
 def _flexible_grid(
     message: flexible_grid_anchor_generator_pb2.FlexibleGridAnchorGenerator,
 ) -> generators.AnchorGenerator:
-    grids = tuple(_anchor_grid(grid) for grid in message.anchor_grid)
+    grids = tuple(
+        from_fields(
+            generators.AnchorGrid,
+            grid,
+            stride=(float(grid.height_stride), float(grid.width_stride)),
+            offset=(float(grid.height_offset), float(grid.width_offset)),
+        )
+        for grid in message.anchor_grid
+    )
     return generators.FlexibleGridAnchorGenerator(grids=grids, normalised=message.normalize_coordinates)
 
 

@@ -8,11 +8,7 @@ from typing import Any
 import tf_keras
 
 from detection_core.builders.oneof import build_oneof, from_fields
-from detection_core.parts.heads import (
-    ConvolutionalHead,
-    PredictionHead,
-    WeightSharedHead,
-)
+from detection_core.parts import heads
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     BatchNormOptions,
@@ -129,7 +125,7 @@ class HeadPlan:
         code_size: numbers in a box code.
     """
 
-    head: PredictionHead
+    head: heads.PredictionHead
     hyperparams: LayerHyperparams
     code_clip: tuple[float, float] = (-math.inf, math.inf)
     code_size: int = 4
@@ -145,7 +141,7 @@ def _clip_range(
 
 def _convolutional(message: ConvolutionalBoxPredictor) -> HeadPlan:
     return HeadPlan(
-        head=from_fields(ConvolutionalHead, message),
+        head=from_fields(heads.ConvolutionalHead, message),
         hyperparams=build_hyperparams(message.conv_hyperparams),
         code_clip=_clip_range(message),
     )
@@ -160,7 +156,7 @@ SCORE_CONVERTERS = {
 def _weight_shared(message: WeightSharedConvolutionalBoxPredictor) -> HeadPlan:
     converter = SCORE_CONVERTERS[message.score_converter]
     return HeadPlan(
-        head=from_fields(WeightSharedHead, message, score_converter=converter),
+        head=from_fields(heads.WeightSharedHead, message, score_converter=converter),
         hyperparams=build_hyperparams(message.conv_hyperparams),
         code_clip=_clip_range(message),
     )

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.errors import ModelError
+from detection_core.parts.layers.layer_names import LayerName
 
 FillableVariables = list[tuple[tf.Variable, list[str]]]
 """Variables of a detector, each with its candidate names or object paths in a checkpoint."""
@@ -21,6 +22,23 @@ def rename_paths(paths: Mapping[str, tf.Variable], path_in: Callable[[str], str 
 def below(*prefixes: str) -> Callable[[str], str | None]:
     """Return a `path_in` for a checkpoint that has only the paths with one of the prefixes, unchanged."""
     return lambda path: path if path.startswith(prefixes) else None
+
+
+def top_level(names: Iterable[LayerName]) -> int:
+    """Return the coarsest level that a pyramid takes from the backbone; 0 without a pyramid."""
+    return max((name.indices[0] for name in names if name.part == "fpn_lateral"), default=0)
+
+
+def pyramid_path(name: LayerName, top: int, fpn: str, coarse: str, padding: int = 0) -> str:
+    """Return the path of a pyramid's layer; lists have the coarsest level first, coarse layers the finest.
+
+    A convolution is in a list with its normalisation and activation, after explicit `padding`, if any.
+    """
+    above = name.indices[0] - top
+    if name.part == "fpn_lateral":
+        return f"{fpn}/residual_blocks/{-above - 1}/0" if above else f"{fpn}/top_layers/0"
+    folder = f"{coarse}/{above - 1}" if name.part == "fpn_coarse" else f"{fpn}/conv_layers/{-above - 1}"
+    return f"{folder}/{padding + name.norm}"
 
 
 def rewritten_layer(name: str) -> ModelError:

@@ -6,13 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts import evaluation
-from detection_core.evaluation.coco_matching import (
-    IOU_THRESHOLDS,
-    Comparison,
-    MatchTable,
-    match_images,
-    unpack,
-)
+from detection_core.evaluation import coco_matching
 from detection_core.evaluation.results import EvaluatedImage
 
 RECALLS = np.linspace(0.0, 1.0, 101)
@@ -48,7 +42,7 @@ SUMMARIES = dict(zip(evaluation.COCO_METRICS, _TWELVE, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Kind(Comparison):
+class Kind(coco_matching.Comparison):
     """A comparison and its metrics.
 
     Attributes:
@@ -177,13 +171,13 @@ def evaluate_coco(
 
     The numbers equal those of pycocotools. Arguments and errors are those of `match_images`.
     """
-    return accumulate(match_images(images, class_names, kind), class_names, kind)
+    return accumulate(coco_matching.match_images(images, class_names, kind), class_names, kind)
 
 
-def accumulate(table: MatchTable, class_names: Mapping[int, str], kind: Kind) -> CocoResult:
+def accumulate(table: coco_matching.MatchTable, class_names: Mapping[int, str], kind: Kind) -> CocoResult:
     """Return COCO's precision and recall of the matches of all images."""
     classes = tuple(sorted(class_names))
-    size = (len(IOU_THRESHOLDS), len(RECALLS), len(classes), len(kind.areas), len(kind.most))
+    size = (len(coco_matching.IOU_THRESHOLDS), len(RECALLS), len(classes), len(kind.areas), len(kind.most))
     precision, scores = np.full(size, -1.0), np.full(size, -1.0)
     recall = np.full((size[0], *size[2:]), -1.0)
     of_class = table.by_class()
@@ -207,9 +201,9 @@ _Curve = tuple[np.ndarray, np.ndarray, float]
 """Precision and score at each of `RECALLS`, and the recall of all detections."""
 
 
-def _curves(own: MatchTable, area: int, limits: Sequence[int]) -> Iterator[list[_Curve]]:
+def _curves(own: coco_matching.MatchTable, area: int, limits: Sequence[int]) -> Iterator[list[_Curve]]:
     """Yield a class's curves at each IoU threshold, for each limit of an image's detections."""
-    hits, ignored = unpack(own.hits[:, area]), unpack(own.ignored[:, area])
+    hits, ignored = coco_matching.unpack(own.hits[:, area]), coco_matching.unpack(own.ignored[:, area])
     objects = int(own.counts[:, area].sum())
     curves: list[_Curve] = []
     before = -1

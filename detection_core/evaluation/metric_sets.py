@@ -4,13 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detection_core.artifacts.evaluation import (
-    LVIS_METRICS,
-    LVIS_SET,
-    TIDE_METRICS,
-    category_metric,
-    group_metric,
-)
+from detection_core.artifacts import evaluation
 from detection_core.bounded.plain_yaml import module_table
 from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS, SET_PREFIXES
 from detection_core.errors import ConfigError
@@ -68,13 +62,13 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
     known: list[str] = []
     for kind in coco_kinds(options):
         known += kind.summaries
-        known += (category_metric(name, kind.map_name) for name in class_names.values())
-        known += (group_metric(group, kind.map_name) for group in options.groups)
+        known += (evaluation.category_metric(name, kind.map_name) for name in class_names.values())
+        known += (evaluation.group_metric(group, kind.map_name) for group in options.groups)
     for voc in _voc(options):
         known += voc.names(class_names)
-    known += LVIS_METRICS if LVIS_SET in options.sets else ()
+    known += evaluation.LVIS_METRICS if evaluation.LVIS_SET in options.sets else ()
     for name in options.sets:
-        known += TIDE_METRICS.get(name, ())
+        known += evaluation.TIDE_METRICS.get(name, ())
     return known + list(_registered([], class_names, options))
 
 
@@ -108,12 +102,12 @@ def compute_metrics(
         found |= {name: by_class[name] for name in further if name in by_class}
     for voc in _voc(options):
         found |= evaluate_voc(split.images, split.class_names, voc)
-    if LVIS_SET in options.sets:
+    if evaluation.LVIS_SET in options.sets:
         found |= evaluate_lvis(split.images, split.class_names, split.frequencies)
     for name in options.sets:
-        if name in TIDE_METRICS:
+        if name in evaluation.TIDE_METRICS:
             values = evaluate_tide(split, masks=name in MASK_SETS)
-            found |= dict(zip(TIDE_METRICS[name], values, strict=True))
+            found |= dict(zip(evaluation.TIDE_METRICS[name], values, strict=True))
     return found | _registered(split.images, split.class_names, options)
 
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,8 @@ from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ExportError
+from detection_core.exporters import tflite_quantizer
 from detection_core.exporters.signatures import save_signature
-from detection_core.exporters.tflite_quantizer import (
-    KERNEL_BITS_4,
-    KERNEL_BITS_8,
-    quantize_to_int16,
-    quantize_weights,
-)
 from detection_core.storage.scratch_folder import ScratchFolder
 
 _logger = logging.getLogger(__name__)
@@ -56,7 +52,7 @@ def to_float32(conversion: Conversion) -> bytes:
 
     Its input is `input` [1, H, W, 3], preprocessed as the backbone expects. Outputs of the signature, all
     float32: output_0 count [1], output_1 scores [1, D], output_2 classes [1, D] (from 0), output_3 boxes [1,
-    D, 4]. All other formats have the same outputs.
+    D, 4]. All other formats have the same outputs; `tflite_formats.yaml` describes them.
 
     Raises:
         ExportError: if the converter refuses the model.
@@ -64,54 +60,17 @@ def to_float32(conversion: Conversion) -> bytes:
     return _converted(conversion)
 
 
-def to_float16(conversion: Conversion) -> bytes:
-    """Return a float file with weights in float16; see `to_float32`."""
-    return _converted(conversion, optimizations=_DEFAULT, types=(tf.float16,))
-
-
-def to_dynamic_range(conversion: Conversion) -> bytes:
-    """Return a file with int8 weights, whose kernels quantize activations to int8; see `to_float32`.
-
-    The converter leaves weights with fewer than 1024 values in float32.
-    """
-    return _converted(conversion, optimizations=_DEFAULT)
-
-
-def to_int8(conversion: Conversion) -> bytes:
-    """Return a file with uint8 input whose network runs in int8; see `to_float32`.
-
-    Raises:
-        ExportError: if the converter refuses the model, or a bias does not fit into 32 bits.
-    """
-    return _integer(conversion, tf.uint8)
-
-
-def to_int8_of_int8(conversion: Conversion) -> bytes:
-    """Return the same with int8 input, the pixel minus 128; see `to_int8`."""
-    return _integer(conversion, tf.int8)
-
-
-def to_int8_of_float32(conversion: Conversion) -> bytes:
-    """Return the same with the input of a float file; see `to_int8`."""
-    return _integer(conversion, tf.float32)
-
-
 def to_int16x8(conversion: Conversion) -> bytes:
     """Return a file with int8 weights and int16 activations; see `to_float32`."""
-    return quantize_to_int16(to_float32(conversion), conversion.inputs())
+    return tflite_quantizer.quantize_to_int16(to_float32(conversion), conversion.inputs())
 
 
-def to_int8_weights(conversion: Conversion) -> bytes:
-    """Return a file with int8 weights that computes in float32; see `to_float32`."""
-    return quantize_weights(to_float32(conversion), KERNEL_BITS_8)
-
-
-def to_int4_weights(conversion: Conversion) -> bytes:
-    """Return a file with int4 weights that computes in float32; see `to_float32`."""
-    return quantize_weights(to_float32(conversion), KERNEL_BITS_4)
+def _with_quantized_weights(conversion: Conversion, bits: Mapping[str, int]) -> bytes:
+    return tflite_quantizer.quantize_weights(to_float32(conversion), bits)
 
 
 def _integer(conversion: Conversion, input_type: Any) -> bytes:
+    """Return a file whose network runs in int8; ExportError if a bias does not fit into 32 bits."""
     content = _converted(conversion, optimizations=_DEFAULT, input_type=input_type)
     content = repeat_by_copies(content)
     check_biases(content)
@@ -139,6 +98,18 @@ def _converted(
                 f"the TensorFlow Lite converter refused the model: {str(error).splitlines()[0]};"
                 " try formats=float32, or leave out the layers that it names"
             ) from error
+
+
+to_float16 = functools.partial(_converted, optimizations=_DEFAULT, types=(tf.float16,))
+# The converter leaves weights with fewer than 1024 values in float32.
+to_dynamic_range = functools.partial(_converted, optimizations=_DEFAULT)
+to_int8, to_int8_of_int8, to_int8_of_float32 = (
+    functools.partial(_integer, input_type=kind) for kind in (tf.uint8, tf.int8, tf.float32)
+)
+to_int8_weights, to_int4_weights = (
+    functools.partial(_with_quantized_weights, bits=bits)
+    for bits in (tflite_quantizer.KERNEL_BITS_8, tflite_quantizer.KERNEL_BITS_4)
+)
 
 
 @contextlib.contextmanager

@@ -45,13 +45,11 @@ def layer_groups(graph: NetworkGraph) -> dict[str, str]:
     for call in graph.calls.values():
         strides[call.name] = _stride(call, rows, strides)
         if call.inputs:
-            part = _part(call.name)
+            part = next(
+                (part for beginnings, part in _PARTS.items() if call.name.startswith(beginnings)), OTHER
+            )
             groups[call.name] = f"{part}, stride {strides[call.name]}" if part == BACKBONE else part
     return groups
-
-
-def _part(name: str) -> str:
-    return next((part for beginnings, part in _PARTS.items() if name.startswith(beginnings)), OTHER)
 
 
 def _stride(call: LayerCall, rows: int | None, strides: dict[str, int]) -> int:
@@ -90,7 +88,10 @@ def layer_errors(folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[A
     measure = _statistics(folded, aware, names)
     totals = functools.reduce(
         lambda one, other: [_merged(*pair) for pair in zip(one, other, strict=True)],
-        ([_numbers(one) for one in found] for found in results_of(measure, batches, "measure the layers")),
+        (
+            [{name: value.astype(np.float64) for name, value in one.items()} for one in found]
+            for found in results_of(measure, batches, "measure the layers")
+        ),
     )
     groups = layer_groups(read_graph(folded.network))
     return [
@@ -172,10 +173,6 @@ def _compare(expected: tf.Tensor, found: tf.Tensor, unquantized: tf.Tensor) -> d
         "low": tf.reduce_min(expected),
         "high": tf.reduce_max(expected),
     }
-
-
-def _numbers(statistics: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.astype(np.float64) for name, value in statistics.items()}
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,10 @@ class EvaluationSummary:
     @property
     def verdicts(self) -> list[evaluation.ThresholdVerdict]:
         """Verdicts on thresholds; the text omits the metric's name, which stands beside it."""
-        return [_short(verdict) for verdict in self.report.thresholds]
+        return [
+            dataclasses.replace(verdict, text=verdict.text.removeprefix(f"{verdict.metric} "))
+            for verdict in self.report.thresholds
+        ]
 
     @property
     def slices(self) -> list[dict[str, Any]]:
@@ -113,10 +116,6 @@ def metric_table(
         for name in names
     ]
     return {"columns": [title for title, _ in columns], "rows": rows}
-
-
-def _short(verdict: evaluation.ThresholdVerdict) -> evaluation.ThresholdVerdict:
-    return dataclasses.replace(verdict, text=verdict.text.removeprefix(f"{verdict.metric} "))
 
 
 def curve_chart(curves: evaluation.Curves, title: str) -> tuple[Chart | None, int]:

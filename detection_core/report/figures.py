@@ -211,7 +211,9 @@ def size_map(title: str, grid: SizeGrid, shapes: Sequence[tuple[float, float]] =
     drawn = heat_map(title, grid.counts[::-1])
     bins = len(grid.up_to)
     marks = [
-        (place + 1, _percent(edge)) for place, edge in enumerate(grid.up_to) if (bins - 1 - place) % 4 == 0
+        (place + 1, f"{100 * edge:.3g}" if edge >= 0.1 else f"{100 * edge:.2g}")
+        for place, edge in enumerate(grid.up_to)
+        if (bins - 1 - place) % 4 == 0
     ]
     return dataclasses.replace(
         drawn,
@@ -299,10 +301,6 @@ def _up_to(edges: Sequence[float]) -> list[str]:
 
 def _ratio(edge: float) -> str:
     return f"\N{LESS-THAN OR EQUAL TO}{edge:.2g}"
-
-
-def _percent(edge: float) -> str:
-    return f"{100 * edge:.3g}" if edge >= 0.1 else f"{100 * edge:.2g}"
 
 
 def _round_up(value: float) -> float:

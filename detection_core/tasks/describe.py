@@ -6,12 +6,8 @@ from typing import Any
 
 import tf_keras
 
+from detection_core.builders import train_plan
 from detection_core.builders.detector import configured_model
-from detection_core.builders.train_plan import (
-    build_fine_tune_options,
-    build_training_outline,
-    build_without_data,
-)
 from detection_core.config.check import check_classes_filled_in
 from detection_core.config.model_fields import configured_classes, fine_tune_checkpoint
 from detection_core.config.pipeline_config import CheckedConfig
@@ -84,7 +80,7 @@ class Description:
 def describe(config: CheckedConfig) -> Description:
     """Build all of a config that needs no data, and describe it; ConfigError for an unusable config."""
     given, config = configured_classes(config), check_classes_filled_in(config, 1)
-    build_without_data(config)
+    train_plan.build_without_data(config)
     configured = configured_model(config)
     detector = configured.build(seed=None)
     model = configured.describe(detector)
@@ -132,7 +128,7 @@ def _start(config: CheckedConfig) -> str:
 
     A missing checkpoint is accepted, because it may exist on the training machine.
     """
-    path, options = fine_tune_checkpoint(config), build_fine_tune_options(config)
+    path, options = fine_tune_checkpoint(config), train_plan.build_fine_tune_options(config)
     if is_named(path):
         return f"{path}, published weights, taken as a {options.kind} checkpoint"
     taken = f"taken as a {options.kind} checkpoint of TensorFlow {1 if options.named else 2}"
@@ -158,7 +154,7 @@ def _start(config: CheckedConfig) -> str:
 
 
 def _parts(config: CheckedConfig) -> dict[str, str]:
-    outline, parts = build_training_outline(config), {}
+    outline, parts = train_plan.build_training_outline(config), {}
     if outline.optimizer:
         steps = "no num_steps, which training needs;"
         if outline.num_steps or outline.num_epochs:

@@ -10,12 +10,7 @@ from detection_core.artifacts.evaluation import MAP
 from detection_core.artifacts.model_run import LOGS, VALIDATIONS, ValidationLine
 from detection_core.builders.detector import configured_model
 from detection_core.builders.train_plan import TrainPlan, ValidationPlan, build_optimization, build_train_plan
-from detection_core.config.check import (
-    check_classes_filled_in,
-    check_evaluated_input,
-    check_pipeline_config,
-    check_training,
-)
+from detection_core.config import check
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import load_pipeline_config
@@ -87,7 +82,7 @@ class _Watched:
         config = _training_config(folder, options)
         self._plan = build_train_plan(config)
         label_map = load_label_map(self._plan.label_map_path)
-        config = check_classes_filled_in(config, label_map.num_classes)
+        config = check.check_classes_filled_in(config, label_map.num_classes)
         self._validation = self._plan.validation or _default_validation(self._plan)
         self._model = configured_model(config).build()
         decay = build_optimization(config).average_decay
@@ -171,11 +166,11 @@ def _default_validation(plan: TrainPlan) -> ValidationPlan:
 
 def _training_config(folder: str, options: WatchOptions) -> CheckedConfig:
     path = files.join(folder, PIPELINE_CONFIG)
-    config = check_pipeline_config(load_pipeline_config(path), where=path)
+    config = check.check_pipeline_config(load_pipeline_config(path), where=path)
     if options.examples_dir:
         config = point_at_examples(config, options.examples_dir, eval_split=options.split)
-    check_training(config)
-    check_evaluated_input(config)
+    check.check_training(config)
+    check.check_evaluated_input(config)
     return config
 
 

@@ -26,7 +26,9 @@ def measured_histograms(
         gradients = tf.distribute.get_replica_context().all_reduce("SUM", list(gradients))
 
     def measure() -> list[tf.Tensor]:
-        return [_rows(values) for values in (*gradients, *variables)]
+        return [
+            _counted(tf.reshape(tf.cast(values, tf.float32), [-1])) for values in (*gradients, *variables)
+        ]
 
     def leave() -> list[tf.Tensor]:
         return [tf.zeros([BINS, 3])] * (2 * len(names))
@@ -34,10 +36,6 @@ def measured_histograms(
     found = tf.cond(due, measure, leave)
     keys = [f"{kind}/{name}" for kind in (GRADIENTS, PARAMETERS) for name in names]
     return dict(zip(keys, found, strict=True))
-
-
-def _rows(values: tf.Tensor | tf.Variable) -> tf.Tensor:
-    return _counted(tf.reshape(tf.cast(values, tf.float32), [-1]))
 
 
 # Traced once: tracing it for each of hundreds of variables would take minutes.

@@ -3,8 +3,11 @@
 import argparse
 import contextlib
 import dataclasses
+import functools
+import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from detection_core.errors import ConfigError
@@ -47,13 +50,9 @@ def argument(*flags: str, **options: Any) -> Argument:
     return Argument(flags, options)
 
 
-def option(flag: str, metavar: str, text: str, *, default: str | float = "") -> Argument:
-    """Describe an option that takes a text, or a number as its default."""
-    return argument(flag, type=type(default), default=default, metavar=metavar, help=text)
-
-
-VerbArgument = Argument | Callable[[], Iterable[Argument]]
-"""An argument, or a function that makes several on use, to delay slow imports."""
+Computed = Callable[[], Iterable[Argument]]
+"""A function that makes arguments on use, to delay slow imports."""
+VerbArgument = Argument | Computed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,25 +73,67 @@ class Verb:
 
 
 def verb(
-    example: str, *arguments: VerbArgument, name: str = "", resumes: bool = False
+    example: str, *computed: Computed, name: str = "", resumes: bool = False
 ) -> Callable[[Callable[[argparse.Namespace], Result]], Verb]:
     """Return a decorator that makes a verb of the function that runs it, with its docstring as summary.
+
+    Its arguments stand under the function's name in the YAML file beside its module; `base.yaml` describes
+    them. `computed` makes those that an entry calls by a function's name, without its first underscore.
 
     The example is one command line that works. Without a name the function's applies, with hyphens. `resumes`
     says whether repeating an interrupted command resumes it.
     """
 
     def decorate(command: Callable[[argparse.Namespace], Result]) -> Verb:
+        functions = {function.__name__.lstrip("_"): function for function in computed}
         return Verb(
             name=name or command.__name__.replace("_", "-"),
             summary=str(command.__doc__),
             example=example,
-            arguments=arguments,
+            arguments=(functools.partial(_listed_arguments, command, functions),),
             command=command,
             resumes=resumes,
         )
 
     return decorate
+
+
+def _listed_arguments(command: Callable[..., Result], computed: Mapping[str, Computed]) -> Iterator[Argument]:
+    from detection_core.bounded.plain_yaml import module_table
+
+    table = module_table(__file__) | module_table(str(sys.modules[command.__module__].__file__))
+
+    def listed(name: str) -> Iterator[Argument]:
+        for entry in table[name]:
+            if isinstance(entry, dict):
+                yield from itertools.starmap(_read_argument, entry.items())
+            else:
+                yield from computed[entry]() if entry in computed else listed(entry)
+
+    return listed(command.__name__)
+
+
+def _read_argument(words: str, given: str | Mapping[str, Any]) -> Argument:
+    """Return the argument of an entry: its flags with a metavar, and its help or options."""
+    first, *rest = words.split()
+    is_flag = first.startswith("-")
+    options = {"help": given} | ({"default": ""} if is_flag else {}) if isinstance(given, str) else {**given}
+    named = options.get("type") or type(options.get("default")).__name__
+    if named in _TYPES:
+        options["type"] = _TYPES[named]
+    if rest and not rest[-1].startswith("-"):
+        options["metavar"] = rest.pop()
+    return Argument((first, *rest), options)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+_TYPES: Mapping[str, Any] = {"int": int, "float": float, "count": _count}
 
 
 def options_of(kind: type[Options], arguments: argparse.Namespace, **given: Any) -> Options:
@@ -102,29 +143,8 @@ def options_of(kind: type[Options], arguments: argparse.Namespace, **given: Any)
     return kind(**{**named, **given})
 
 
-SETTINGS = argument("settings", help="settings file of the workflow (YAML)")
-SET = argument(
-    "--set",
-    action="append",
-    default=[],
-    metavar="KEY=VALUE",
-    dest="overrides",
-    help="override a setting (data.path=DIR) or a pipeline.config field (train_config.batch_size=8)",
-)
-OVERRIDE_FILE = argument(
-    "--override-file",
-    action="append",
-    default=[],
-    metavar="FILE",
-    dest="override_files",
-    help="partial pipeline.config, or YAML of fields and values as `tune` writes it, to merge before --set;"
-    " may be given several times",
-)
-OVERRIDES = (SET, OVERRIDE_FILE)
-
-
 def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -> "PipelineSettings":
-    """Return the settings of the arguments, with their `OVERRIDES`; errors as of `load_settings`."""
+    """Return the settings of the arguments, with their overrides; errors as of `load_settings`."""
     from pipeline.settings.settings_file import load_settings
 
     overrides, files = arguments.overrides, arguments.override_files
@@ -197,23 +217,6 @@ class Group:
     verbs: tuple[Verb, ...]
     default: str = ""
     alone: tuple[str, ...] = ()
-
-
-EXAMPLES = argument("--examples", required=True, metavar="DIR", help="examples of ExampleGen")
-EXAMPLES_OR_CONFIG = option(
-    "--examples", "DIR", "examples of ExampleGen (default: those of the config's train_input_reader)"
-)
-OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
-TRUST = argument(
-    "--trust",
-    action="store_true",
-    help="run a model whose graph may read or write files or run code; only for models that you trust",
-)
-
-
-def representative_examples(purpose: str, default: int = 100) -> Argument:
-    """Return the argument for the calibration images. The help begins with their `purpose`."""
-    return option("--representative-examples", "N", f"{purpose} (default: {default})", default=default)
 
 
 def given_model(path: str) -> str:

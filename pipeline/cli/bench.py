@@ -13,17 +13,7 @@ from detection_core.artifacts.benchmark import BENCHMARK, Benchmark, Benchmarked
 from detection_core.errors import ConfigError
 from detection_core.report.page import BENCHMARK_PAGE, DASH, benchmark_page, metric, size
 from detection_core.storage import files
-from pipeline.cli.base import (
-    OVERRIDES,
-    TRUST,
-    Result,
-    argument,
-    load_config,
-    option,
-    options_of,
-    output_folder,
-    verb,
-)
+from pipeline.cli.base import Result, load_config, options_of, output_folder, verb
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
@@ -38,39 +28,7 @@ _SERVING_HEADER = ("SavedModel", "batch", *_TIMES)
 _MOST_KINDS = 12
 
 
-@verb(
-    "detflow bench build/exported/tflite --threads 1,2,4 --output build/bench",
-    argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help=".tflite files, folders with them (as in a published version), or detector folders; or the"
-        " word input and a pipeline.config",
-    ),
-    option("--threads", "N,N", "numbers of threads (default: 1,2)", default="1,2"),
-    option(
-        "--delegates",
-        "NAME,NAME",
-        "of xnnpack and none, LiteRT's own kernels (default: both)",
-        default="xnnpack,none",
-    ),
-    option("--batch-sizes", "N,N", "of SavedModels: images a request (1,8)", default="1,8"),
-    option(
-        "--image-size",
-        "WIDTHxHEIGHT",
-        "of SavedModels: size of the images (default: 640x480)",
-        default="640x480",
-    ),
-    TRUST,
-    argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
-    argument("--no-operators", action="store_true", help="do not time each operation separately"),
-    option("--output", "DIR", "folder for benchmark.json and a page"),
-    option("--examples", "DIR", "of input: examples of ExampleGen (the config's)"),
-    argument("--images", type=int, default=64, metavar="N", help="of input: number of images to repeat (64)"),
-    argument("--seconds", type=float, default=3.0, metavar="S", help="of input: for each stage (3)"),
-    argument("--no-step", action="store_true", help="of input: do not measure the training step"),
-    *OVERRIDES,
-)
+@verb("detflow bench build/exported/tflite --threads 1,2,4 --output build/bench")
 def bench(arguments: argparse.Namespace) -> Result:
     """Measure TensorFlow Lite files, SavedModels by size of the batch, or a training's input."""
     if arguments.files[0] == INPUT:

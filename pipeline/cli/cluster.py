@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli import workflow
-from pipeline.cli.base import OVERRIDES, SETTINGS, Group, Result, Verb, argument, given_settings, option, verb
-from pipeline.cli.server import OF_SERVER, PARAM, SERVER, open_connection
+from pipeline.cli.base import Group, Result, Verb, given_settings, verb
+from pipeline.cli.server import open_connection, server_arguments
 from pipeline.steps import StepStatus
 from pipeline.tables import Page, Table
 
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 EXIT_RUN_FAILED, EXIT_RUN_CANCELLED = 3, 4
-EXPERIMENT = argument(
-    "--experiment", default="", help="experiment (default: kubeflow.experiment, else the pipeline's name)"
-)
-SERVICE_ACCOUNT = argument(
-    "--service-account",
-    default="",
-    help="Kubernetes service account of the steps (default: kubeflow.service_account, else the server's)",
-)
-_RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
-_WAIT = (
-    argument("--wait", action="store_true", help="wait for the end, showing the steps"),
-    option("--poll", "SECONDS", "time between two requests (default: 5)", default=5.0),
-    option("--wait-limit", "SECONDS", "longest wait (default: no limit)", default=0.0),
-)
 
 
 def publish_source(
@@ -66,17 +52,7 @@ def publish_source(
     return connection, publish(connection, source.package), values
 
 
-@verb(
-    "detflow submit examples/digits/settings.yaml --param train_steps=500 --wait",
-    argument("file", metavar="SETTINGS_OR_PIPELINE", help="settings file, or a compiled pipeline"),
-    *OVERRIDES,
-    PARAM,
-    argument("--run-name", default="", help="name of the run (default: the pipeline's and the time)"),
-    EXPERIMENT,
-    SERVICE_ACCOUNT,
-    *_WAIT,
-    *SERVER,
-)
+@verb("detflow submit examples/digits/settings.yaml --param train_steps=500 --wait", server_arguments)
 def submit(arguments: argparse.Namespace) -> Result:
     """Run a workflow on a Kubeflow Pipelines server."""
     from pipeline.kubeflow.submission import default_run_name, ensure_experiment, open_source, start_run
@@ -137,19 +113,7 @@ def follow(
     return Result(text="\n".join(lines), data=_data(state, version), exit_code=EXIT_RUN_FAILED)
 
 
-@verb(
-    "detflow runs list examples/digits/settings.yaml",
-    argument(
-        "workspace",
-        nargs="?",
-        default="",
-        metavar="SETTINGS_OR_WORKSPACE",
-        help="settings file, or the workspace itself; without it: the server",
-    ),
-    argument("--limit", type=int, default=20, help="number of runs of the server (default: 20)"),
-    *OF_SERVER,
-    name="list",
-)
+@verb("detflow runs list examples/digits/settings.yaml", server_arguments, name="list")
 def list_runs(arguments: argparse.Namespace) -> Result:
     """List the runs of a workspace; without one, the newest on the server."""
     if arguments.workspace:
@@ -162,7 +126,7 @@ def list_runs(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if states else "no runs yet", data=[_data(s) for s in states])
 
 
-@verb("detflow runs show RUN_ID --host http://localhost:8080", _RUN, *OF_SERVER, name="show")
+@verb("detflow runs show RUN_ID --host http://localhost:8080", server_arguments, name="show")
 def show_run(arguments: argparse.Namespace) -> Result:
     """Show a run on the server and the states of its steps."""
     from pipeline.kubeflow.runs import read_run
@@ -176,7 +140,7 @@ def show_run(arguments: argparse.Namespace) -> Result:
     return _describe(state, log)
 
 
-@verb("detflow runs cancel RUN_ID --host http://localhost:8080", _RUN, *OF_SERVER, name="cancel")
+@verb("detflow runs cancel RUN_ID --host http://localhost:8080", server_arguments, name="cancel")
 def cancel_run(arguments: argparse.Namespace) -> Result:
     """Stop a run on the server."""
     from pipeline.kubeflow.runs import cancel
@@ -184,7 +148,7 @@ def cancel_run(arguments: argparse.Namespace) -> Result:
     return _describe(cancel(open_connection(arguments), arguments.run_id))
 
 
-@verb("detflow runs retry RUN_ID --wait --host http://localhost:8080", _RUN, *_WAIT, *OF_SERVER, name="retry")
+@verb("detflow runs retry RUN_ID --wait --host http://localhost:8080", server_arguments, name="retry")
 def retry_run(arguments: argparse.Namespace) -> Result:
     """Repeat the steps of a run on the server that failed; the others are kept."""
     from pipeline.kubeflow.runs import retry
@@ -194,15 +158,7 @@ def retry_run(arguments: argparse.Namespace) -> Result:
     return follow(arguments, connection, arguments.run_id, before=before)
 
 
-@verb(
-    "detflow runs log RUN_ID --step trainer --host http://localhost:8080",
-    _RUN,
-    argument("--step", default="", help="which step (default: the one that failed)"),
-    argument("--lines", type=int, default=25, metavar="N", help="how many at most (default: 25)"),
-    argument("--launcher", action="store_true", help="with all lines of Kubeflow's launcher or driver"),
-    *OF_SERVER,
-    name="log",
-)
+@verb("detflow runs log RUN_ID --step trainer --host http://localhost:8080", server_arguments, name="log")
 def show_log(arguments: argparse.Namespace) -> Result:
     """Print the end of a step's log, where the server keeps it."""
     from pipeline.kubeflow.runs import read_run
@@ -252,13 +208,7 @@ def _data(state: RunState, version: PipelineVersion | None = None) -> dict[str, 
     return data | ({"version": dataclasses.asdict(version)} if version else {})
 
 
-@verb(
-    "detflow compile examples/digits/settings.yaml -o build/digits/pipeline.yaml",
-    SETTINGS,
-    *OVERRIDES,
-    argument("-o", "--output", default="pipeline.yaml", help="file (default: pipeline.yaml)"),
-    name="compile",
-)
+@verb("detflow compile examples/digits/settings.yaml -o build/digits/pipeline.yaml", name="compile")
 def compile_workflow(arguments: argparse.Namespace) -> Result:
     """Write a workflow as a Kubeflow Pipelines package (YAML) that a cluster runs."""
     from pipeline.kubeflow.kfp_backend import render_pipeline

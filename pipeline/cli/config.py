@@ -3,23 +3,13 @@
 import argparse
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.cli.base import (
-    OVERRIDES,
-    Argument,
-    Result,
-    argument,
-    option,
-    options_of,
-    overridden_config,
-    valid_config,
-    verb,
-)
+from pipeline.cli.base import Argument, Result, argument, options_of, overridden_config, valid_config, verb
 
 if TYPE_CHECKING:
     from detection_core.data.label_map import LabelMap
@@ -148,49 +138,11 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], Result]] = {
 }
 
 
-def _automl_count(flag: str, text: str) -> Argument:
-    return argument(flag, type=_count, default=0, metavar="N", help=f"from-automl: {text}")
+def _action_argument() -> Iterator[Argument]:
+    yield argument("action", choices=sorted(ACTIONS), help="what to do")
 
 
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
-
-
-@verb(
-    "detflow config convert old.config -o pipeline.config",
-    argument("action", choices=sorted(ACTIONS), help="what to do"),
-    argument(
-        "file",
-        nargs="?",
-        default="",
-        help="pipeline.config (convert, show); model name, as efficientdet-d0 (from-automl)",
-    ),
-    argument("-o", "--output", default="", metavar="FILE", help="file to write; printed without it"),
-    *OVERRIDES,
-    option("--model-config", "FILE", "join: a DetectionModel"),
-    option("--train-config", "FILE", "join: a TrainConfig"),
-    option("--train-input", "FILE", "join: an InputReader"),
-    option("--eval-config", "FILE", "join: an EvalConfig"),
-    argument("--eval-input", action="append", default=[], metavar="FILE", help="join: an InputReader"),
-    option("--graph-rewriter", "FILE", "join: a GraphRewriter"),
-    option("--hparams", "TEXT_OR_FILE", "from-automl: a=b,c.d=e, a .yaml file, or the text of one"),
-    _automl_count("--batch-size", "images an update (default: 64)"),
-    _automl_count("--num-examples-per-epoch", "images of an epoch (default: 120000)"),
-    _automl_count("--num-epochs", "length of training (default: the hyper-parameter)"),
-    argument(
-        "--mode",
-        choices=("train", "traineval"),
-        default="traineval",
-        help="from-automl: traineval measures every map_freq epochs (default)",
-    ),
-    _automl_count("--eval-samples", "images that training is measured on (default: all)"),
-    option("--train-file-pattern", "PATTERN", "from-automl: records to train on"),
-    option("--val-file-pattern", "PATTERN", "from-automl: records to measure on"),
-    option("--pretrained-ckpt", "PATH", "from-automl: checkpoint to start from"),
-)
+@verb("detflow config convert old.config -o pipeline.config", _action_argument)
 def config(arguments: argparse.Namespace) -> Result:
     """Convert a config, show it with overrides, join parts, or translate EfficientDet's hparams."""
     return ACTIONS[arguments.action](arguments)

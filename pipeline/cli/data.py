@@ -9,17 +9,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from pipeline.cli.base import (
-    OVERRIDES,
-    Argument,
-    Group,
-    Result,
-    argument,
-    load_config,
-    option,
-    quiet_output_folder,
-    verb,
-)
+from pipeline.cli.base import Argument, Group, Result, argument, load_config, quiet_output_folder, verb
 
 _WORK = ".examples"
 
@@ -63,7 +53,8 @@ def format_argument() -> Iterator[Argument]:
 def source_arguments() -> Iterator[Argument]:
     """Yield the flags that describe the data."""
     yield from format_argument()
-    yield option("--splits", "JSON", "as data.splits of a settings file (default: detected)")
+    text = "as data.splits of a settings file (default: detected)"
+    yield argument("--splits", default="", metavar="JSON", help=text)
 
 
 def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str) -> None:
@@ -106,13 +97,7 @@ def _splits(text: str) -> dict[str, Any]:
     return value
 
 
-@verb(
-    "detflow data report photos -o build/report",
-    argument("data", metavar="DATA", help="folder of a data set, or of examples of ExampleGen"),
-    argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
-    option("--config", "FILE", "pipeline.config whose detector the boxes are compared with"),
-    source_arguments,
-)
+@verb("detflow data report photos -o build/report", source_arguments)
 def report(arguments: argparse.Namespace) -> Result:
     """Write a page about a data set: charts, samples, and what is wrong with it."""
     from detection_core.config.load import load_checked_config
@@ -144,17 +129,7 @@ def _counted(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items())
 
 
-@verb(
-    "detflow data preview pipeline.config --data photos -o build/preview",
-    argument("config", metavar="CONFIG", help="pipeline.config"),
-    option("--data", "DIR", "data set (default: the config's own records)"),
-    option("--examples", "DIR", "examples of ExampleGen, instead of --data"),
-    source_arguments,
-    argument("--seed", type=int, help="of order and augmentation (default: train_config.seed)"),
-    argument("-n", "--count", type=int, default=12, metavar="N", help="images (default: 12)"),
-    argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
-    *OVERRIDES,
-)
+@verb("detflow data preview pipeline.config --data photos -o build/preview", source_arguments)
 def preview(arguments: argparse.Namespace) -> Result:
     """Draw what augmentation really feeds the network: images before and after."""
     if arguments.examples and arguments.data:
@@ -188,14 +163,7 @@ def preview(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join([*lines, f"sheet: {sheet}", f"page: {page}"]), data=data)
 
 
-@verb(
-    "detflow data convert photos -o build/coco",
-    argument("data", metavar="DATA", help="folder of a data set, or its address on an object store"),
-    argument("-o", "--output", required=True, metavar="DIR", help="folder to make"),
-    argument("--to", default="coco", choices=("coco",), help="format to write (default: coco)"),
-    format_argument,
-    argument("--copy", action="store_true", help="copy image files that could be linked (default: link)"),
-)
+@verb("detflow data convert photos -o build/coco", format_argument)
 def convert(arguments: argparse.Namespace) -> Result:
     """Write a data set of any format as COCO JSON with its images."""
     from detection_core.artifacts.dataset_card import QUARANTINE

@@ -7,8 +7,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR
-from pipeline.cli.base import Result, argument, verb
-from pipeline.cli.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
+from pipeline.cli.base import Result, verb
+from pipeline.cli.server import open_connection, server_arguments, server_options
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 _WIDTHS = 8, 10  # state and name of a check
 
 
-@verb(
-    "detflow doctor --cluster --settings examples/kubeflow/settings.yaml",
-    argument("--cluster", action="store_true", help="look at the cluster of the kubeconfig instead"),
-    SETTINGS_OF_SERVER,
-    *SERVER,
-)
+@verb("detflow doctor --cluster --settings examples/kubeflow/settings.yaml", server_arguments)
 def doctor(arguments: argparse.Namespace) -> Result:
     """Check whether this machine, or with --cluster a cluster, meets the requirements."""
     from pipeline.doctor.finding import examine

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+from collections.abc import Iterator
 from typing import Any, get_args
 
 from detection_core.allowed_values import PredictionFormat
@@ -11,13 +12,11 @@ from detection_core.artifacts.json_values import encode
 from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
 from detection_core.storage import files
 from pipeline.cli.base import (
-    OUTPUT,
-    TRUST,
+    Argument,
     Result,
     argument,
     given_model,
     one_model,
-    option,
     options_of,
     output_folder,
     verb,
@@ -30,50 +29,21 @@ _logger = logging.getLogger(__name__)
 _DRAWN = ["pictures", "json"]
 
 
-@verb(
-    "detflow predict --model build/trained/model photo.jpg --output build/predicted",
-    argument(
-        "--model",
-        action="append",
-        required=True,
-        metavar="DIR_OR_FILE",
-        help="detector folder, .tflite file, frozen graph (.pb) or push destination; given several times,"
-        " what they find is fused (OUTPUT/ensemble)",
-    ),
-    argument(
-        "images",
-        nargs="+",
-        metavar="FILE_OR_FOLDER",
-        help="images, videos (.mp4, .mov, .avi, .mkv, ...), folders with all below them, quoted patterns,"
-        " lists of these (.txt), - for a list on standard input, or a camera (/dev/video0)",
-    ),
-    OUTPUT,
-    argument("--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"),
-    argument(
+def _format_argument() -> Iterator[Argument]:
+    formats = get_args(PredictionFormat)
+    yield argument(
         "--format",
         action="append",
         dest="formats",
-        choices=get_args(PredictionFormat),
+        choices=formats,
         metavar="FORMAT",
-        help=f"to write, may be given several times: {', '.join(get_args(PredictionFormat))}"
-        f" (default: {' and '.join(_DRAWN)})",
-    ),
-    option("--batch-size", "N", "most images of one size to detect in one call (default: 1)", default=1),
-    option("--every", "N", "of a video, look at every Nth frame only (default: 1)", default=1),
-    option("--max-frames", "N", "of a video, end after N frames (default: 0, at its end)", default=0),
-    argument("--track", action="store_true", help="of a video, number the objects by ByteTrack"),
-    argument(
-        "--lines-only",
-        action="store_true",
-        help="of a video, write a line of JSON a frame (NAME.jsonl) and no video with boxes",
-    ),
-    option(
-        "--coco-images",
-        "FILE",
-        "COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
-        " in COCO's results format",
-    ),
-    TRUST,
+        help=f"to write, may be given several times: {', '.join(formats)} (default: {' and '.join(_DRAWN)})",
+    )
+
+
+@verb(
+    "detflow predict --model build/trained/model photo.jpg --output build/predicted",
+    _format_argument,
     resumes=True,
 )
 def predict(arguments: argparse.Namespace) -> Result:
@@ -178,35 +148,7 @@ def _video_line(entry: dict[str, Any]) -> str:
     )
 
 
-@verb(
-    "detflow export-saved-model --model build/trained/model --output build/served --input-type tf_example",
-    argument("--model", required=True, metavar="DIR", help="trained detector"),
-    OUTPUT,
-    option(
-        "--input-type",
-        "TYPE",
-        "image_tensor (default), float_image_tensor, encoded_image_string_tensor or tf_example",
-        default="image_tensor",
-    ),
-    argument("--batch-size", type=int, default=0, help="images per request (default: 0, any number)"),
-    option(
-        "--signatures",
-        "WHOSE",
-        "object_detection_api (default), automl: those of google/automl's EfficientDet, portable"
-        " or portable_heads: for converters to other runtimes, with and without post-processing",
-        default="object_detection_api",
-    ),
-    option(
-        "--additional-output-tensor-names",
-        "NAMES",
-        "comma-separated, additional tensors of the graph to output",
-    ),
-    option("--side-input-names", "NAMES", "refused: no detector has any"),
-    argument("--frozen-graph", action="store_true", help="write frozen_inference_graph.pb beside it"),
-    option("--examples", "DIR", "examples of ExampleGen, for the warm-up requests of TensorFlow Serving"),
-    argument("--split", default="eval", help="split that the requests are taken from (default: eval)"),
-    argument("--warm-up-requests", type=int, default=10, metavar="N", help="how many (default: 10)"),
-)
+@verb("detflow export-saved-model --model build/trained/model --output build/served --input-type tf_example")
 def export_saved_model(arguments: argparse.Namespace) -> Result:
     """Write a SavedModel with other inputs, signatures or outputs, and a frozen graph."""
     from detection_core.tasks.export_saved_model import SAVED_MODEL_DIR, SavedModelOptions

@@ -8,29 +8,12 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import Result, argument, option, options_of, verb
+from pipeline.cli.base import Result, options_of, verb
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
-_SPEEDS = ("fast", "balanced", "accurate")
 
-
-@verb(
-    "detflow init path/to/images -o build/mine",
-    argument(
-        "data",
-        nargs="?",
-        default="",
-        metavar="DATA",
-        help="its folder, s3:// or gs://, a zip archive, or a data.yaml",
-    ),
-    argument("-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"),
-    option("--model", "NAME", "network to take; without it one that fits"),
-    argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
-    argument("--from-scratch", action="store_true", help="train from random weights"),
-    argument("--measure", action="store_true", help="build the network and time it on this machine"),
-    argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),
-)
+@verb("detflow init path/to/images -o build/mine")
 def init(arguments: argparse.Namespace) -> Result:
     """Look at a data set and write the files of a first workflow for it."""
     if arguments.list_models:

@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Any
 from detection_core.errors import ConfigError
 from detection_core.report.page import DASH, metric, signed, size
 from detection_core.storage import files
-from pipeline.cli.base import (
-    EXAMPLES,
-    OUTPUT,
-    Result,
-    argument,
-    given_model,
-    option,
-    options_of,
-    output_folder,
-    representative_examples,
-    verb,
-)
+from pipeline.cli.base import Result, given_model, options_of, output_folder, verb
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
@@ -37,20 +26,7 @@ _NAMED_LABELS = 10
 _UNKNOWN = "unknown"
 
 
-@verb(
-    "detflow inspect build/exported/tflite/model_int8.tflite",
-    argument(
-        "path", metavar="FILE", help=".tflite file, detector folder, published version, or another SavedModel"
-    ),
-    argument(
-        "--for",
-        default="",
-        dest="accelerators",
-        metavar="NAME,NAME",
-        help="show which operations edgetpu, nnapi, hexagon, ethosu, xnnpack or all run; exit 1 if the"
-        " network is not one part",
-    ),
-)
+@verb("detflow inspect build/exported/tflite/model_int8.tflite")
 def inspect(arguments: argparse.Namespace) -> Result:
     """Show inputs, outputs, operations, labels, origin and metrics of a model file."""
     with native_output_to(os.devnull):
@@ -185,16 +161,7 @@ _LAYER_HEADER = ("layer", "kind", "part", "own dB", "total dB", "mean error", "l
 _PART_HEADER = ("left in float", "layers", "mAP", "gained", "mAP@.50")
 
 
-@verb(
-    "detflow sensitivity --model build/trained/model --examples build/examples --output build/sensitivity",
-    argument("--model", required=True, metavar="DIR", help="trained float detector"),
-    EXAMPLES,
-    OUTPUT,
-    argument("--split", default="eval", help="split to measure mAP on (default: eval)"),
-    argument("--images", type=int, default=200, help="of the split, spread over it; 0: all (default: 200)"),
-    representative_examples("training images for ranges and errors of layers"),
-    argument("--no-accuracy", action="store_true", help="only errors of layers, no mAP"),
-)
+@verb("detflow sensitivity --model build/trained/model --examples build/examples --output build/sensitivity")
 def sensitivity(arguments: argparse.Namespace) -> Result:
     """Find the layers that lose accuracy in int8, and the gain from parts left in float."""
     with output_folder(arguments.output, keep_unfinished=False) as output, native_output_to(os.devnull):
@@ -262,15 +229,7 @@ def _layer(layer: LayerError) -> tuple[str, ...]:
 
 @verb(
     "detflow compare build/exported/tflite/model_int8.tflite --model build/trained/model"
-    " --quantized-model build/quantized/quantized_model --examples build/examples",
-    argument("file", metavar="FILE", help="a .tflite that export wrote"),
-    argument("--model", required=True, metavar="DIR", help="the float detector that was exported"),
-    option("--quantized-model", "DIR", "the quantization-aware detector, for a file made from one"),
-    EXAMPLES,
-    argument("--split", default="eval", help="split with the images (default: eval)"),
-    argument("--images", type=int, default=4, metavar="N", help="of the split (default: 4)"),
-    representative_examples("as in the export of the file; only for post-training quantization"),
-    argument("--all", action="store_true", help="list all operations, in the order they run"),
+    " --quantized-model build/quantized/quantized_model --examples build/examples"
 )
 def compare(arguments: argparse.Namespace) -> Result:
     """Show where a TensorFlow Lite file differs from the network it was made from."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.python_process import python_command
 from pipeline.cli import cluster
-from pipeline.cli.base import OVERRIDES, SET, SETTINGS, Group, Result, argument, verb
-from pipeline.cli.server import OF_SERVER, PARAM, SERVER, open_connection
+from pipeline.cli.base import Group, Result, verb
+from pipeline.cli.server import open_connection, server_arguments
 from pipeline.tables import Table
 
 if TYPE_CHECKING:
@@ -29,31 +29,8 @@ _logger = logging.getLogger(__name__)
 
 _PREVIEW = 5
 
-_SOURCE = argument("file", metavar="SETTINGS_OR_PIPELINE", help="settings file, or a compiled pipeline")
-_NAME = argument("name", metavar="NAME", help="name or id of a schedule")
-_WHEN = (
-    argument("--cron", help="six fields, seconds first: '0 0 3 * * *'; also @daily, @weekly, ..."),
-    argument("--interval", help="time from one run to the next: 90m, 6h, 1d"),
-    argument("--start", metavar="TIME", help="RFC 3339 (2030-01-31T03:00:00Z); nothing runs before it"),
-    argument("--end", metavar="TIME", help="RFC 3339; nothing runs after it"),
-    argument("--time-zone", metavar="NAME", help="of the times shown (UTC); the cluster has its own"),
-)
 
-
-@verb(
-    "detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'",
-    _SOURCE,
-    *OVERRIDES,
-    argument("--name", help="name of the schedule (default: the workflow's)"),
-    *_WHEN,
-    argument("--max-concurrency", type=int, metavar="N", help="runs at the same time, 1 to 10"),
-    argument("--catch-up", action="store_const", const=True, help="make up for missed slots later"),
-    argument("--paused", action="store_const", const=True, help="create it paused"),
-    PARAM,
-    cluster.EXPERIMENT,
-    cluster.SERVICE_ACCOUNT,
-    *SERVER,
-)
+@verb("detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'", server_arguments)
 def create(arguments: argparse.Namespace) -> Result:
     """Create a schedule on the server, or replace the one of this name if it differs."""
     from pipeline.kubeflow import schedules
@@ -108,7 +85,7 @@ def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSetti
         return ScheduleSettings.model_validate(values)
 
 
-@verb("detflow schedule list --host http://localhost:8080", *OF_SERVER, name="list")
+@verb("detflow schedule list --host http://localhost:8080", server_arguments, name="list")
 def list_schedules(arguments: argparse.Namespace) -> Result:
     """List the schedules of the server."""
     from pipeline.kubeflow import schedules
@@ -119,7 +96,7 @@ def list_schedules(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if found else "no schedules yet", data=[_data(s) for s in found])
 
 
-@verb("detflow schedule show nightly --host http://localhost:8080", _NAME, *OF_SERVER)
+@verb("detflow schedule show nightly --host http://localhost:8080", server_arguments)
 def show(arguments: argparse.Namespace) -> Result:
     """Show a schedule of the server."""
     _, schedule = _find(arguments)
@@ -138,7 +115,7 @@ def show(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows, header=False), data=_data(schedule))
 
 
-@verb("detflow schedule pause nightly --host http://localhost:8080", _NAME, *OF_SERVER)
+@verb("detflow schedule pause nightly --host http://localhost:8080", server_arguments)
 def pause(arguments: argparse.Namespace) -> Result:
     """Pause a schedule of the server; active runs continue."""
     from pipeline.kubeflow import schedules
@@ -147,7 +124,7 @@ def pause(arguments: argparse.Namespace) -> Result:
     return _changed(schedules.set_enabled(connection, schedule, enabled=False), "paused")
 
 
-@verb("detflow schedule resume nightly --host http://localhost:8080", _NAME, *OF_SERVER)
+@verb("detflow schedule resume nightly --host http://localhost:8080", server_arguments)
 def resume(arguments: argparse.Namespace) -> Result:
     """Resume a paused schedule of the server."""
     from pipeline.kubeflow import schedules
@@ -156,7 +133,7 @@ def resume(arguments: argparse.Namespace) -> Result:
     return _changed(schedules.set_enabled(connection, schedule, enabled=True), "resumed")
 
 
-@verb("detflow schedule delete nightly --host http://localhost:8080", _NAME, *OF_SERVER)
+@verb("detflow schedule delete nightly --host http://localhost:8080", server_arguments)
 def delete(arguments: argparse.Namespace) -> Result:
     """Delete a schedule of the server; its runs stay."""
     from pipeline.kubeflow import schedules
@@ -166,7 +143,7 @@ def delete(arguments: argparse.Namespace) -> Result:
     return _changed(schedule, "deleted; its runs stay")
 
 
-@verb("detflow schedule run-now nightly --host http://localhost:8080", _NAME, PARAM, *OF_SERVER)
+@verb("detflow schedule run-now nightly --host http://localhost:8080", server_arguments)
 def run_now(arguments: argparse.Namespace) -> Result:
     """Start one run with the version and parameters of a schedule."""
     from pipeline.kubeflow import schedules
@@ -184,7 +161,7 @@ def _find(arguments: argparse.Namespace) -> tuple[Connection, Schedule]:
     return connection, schedules.find_schedule(connection, arguments.name)
 
 
-@verb("detflow schedule preview examples/digits/settings.yaml --set schedule.interval=6h", SETTINGS, SET)
+@verb("detflow schedule preview examples/digits/settings.yaml --set schedule.interval=6h")
 def preview(arguments: argparse.Namespace) -> Result:
     """Check the schedule of a settings file and print its next times."""
     from pipeline.schedule.trigger import require_future
@@ -199,14 +176,7 @@ def preview(arguments: argparse.Namespace) -> Result:
     )
 
 
-@verb(
-    "detflow schedule run-local examples/digits/settings.yaml --set schedule.cron=@daily",
-    SETTINGS,
-    *OVERRIDES,
-    argument("--max-runs", type=int, default=0, metavar="N", help="stop after N runs"),
-    argument("--print-systemd", action="store_true", help="print a service and a timer instead"),
-    argument("--print-crontab", action="store_true", help="print a line for a crontab instead"),
-)
+@verb("detflow schedule run-local examples/digits/settings.yaml --set schedule.cron=@daily")
 def run_local(arguments: argparse.Namespace) -> Result:
     """Run a workflow by its schedule on this machine, until stopped."""
     from pipeline.local.workspace import Workspace

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipeline.cli.base import Argument, VerbArgument, argument, option
+from pipeline.cli.base import Argument, argument
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
@@ -47,19 +47,6 @@ def server_arguments() -> Iterator[Argument]:
             metavar=_METAVARS.get(name) or next(endings, name.upper()),
             help=f"{field.description!s} Also: {', '.join([*sources, f'{section}.{name}'])}.{default}",
         )
-
-
-SERVER: tuple[VerbArgument, ...] = (server_arguments,)
-SETTINGS_OF_SERVER = option("--settings", "FILE", "settings file whose kubeflow section names the server")
-OF_SERVER: tuple[VerbArgument, ...] = (SETTINGS_OF_SERVER, *SERVER)
-PARAM = argument(
-    "--param",
-    action="append",
-    default=[],
-    metavar="NAME=VALUE",
-    dest="parameters",
-    help="value of a pipeline parameter; may be given several times",
-)
 
 
 def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | None = None) -> Connection:

@@ -10,11 +10,6 @@ from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.cli.base import (
-    EXAMPLES,
-    EXAMPLES_OR_CONFIG,
-    OUTPUT,
-    OVERRIDES,
-    TRUST,
     Argument,
     Result,
     argument,
@@ -22,10 +17,8 @@ from pipeline.cli.base import (
     load_config,
     make_folder,
     one_model,
-    option,
     output_folder,
     quiet_output_folder,
-    representative_examples,
     verb,
 )
 from pipeline.console import native_output_to
@@ -33,10 +26,6 @@ from pipeline.console import native_output_to
 if TYPE_CHECKING:
     from detection_core.artifacts.json_file import JsonFile
     from detection_core.artifacts.model_run import TrainReport
-
-_CONFIG = argument("--config", required=True, help="pipeline.config")
-_MODEL = argument("--model", required=True, metavar="DIR", help="trained detector")
-_SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
@@ -73,50 +62,21 @@ def _run_step(
 
 
 def _gate_arguments() -> Iterator[Argument]:
-    """Yield the thresholds for TensorFlow Lite files; the component's defaults apply."""
-    from component_specs import TFLiteExporterJob
+    """Yield the arguments whose defaults are those of the component."""
+    from component_specs import TFLiteExporterJob as Job
 
-    drop, most = TFLiteExporterJob.max_map_drop, TFLiteExporterJob.max_detections
-    formats = "float32, float16, dynamic_range, int8, int8_post_training, int8_mixed, int8_int8_input,"
-    formats += " int8_float32_input, int16x8, int8_weights and int4_weights, and of the quantized detector"
-    formats += " int8_mixed_aware, float16_aware, dynamic_range_aware, int16x8_aware, int8_weights_aware and"
-    formats += " int4_weights_aware"
-    yield argument("--formats", default="float32,int8", help=f"comma-separated, of {formats}")
-    yield argument(
-        "--form",
-        choices=("post_process", "plain_nms", "headless"),
-        default=TFLiteExporterJob.form,
-        help="what files end with (default: post_process)",
-    )
-    yield argument(
-        "--use-regular-nms", action="store_true", help="suppress class by class, as the SavedModel does"
-    )
-    yield option(
-        "--max-detections", "N", f"maximum number of boxes of a file (default: {most})", default=most
-    )
-    yield representative_examples(
-        "training images that calibrate post-training quantization", TFLiteExporterJob.representative_examples
-    )
-    yield argument(
-        "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
-    )
-    yield option(
-        "--limits",
-        "JSON",
-        'format to what a file may cost: {"int8": {"size_mb": 4, "latency_ms": 20, "memory_mb": 60}}',
-        default="{}",
-    )
+    for flag, given, text in (
+        ("--max-detections", "N", "maximum number of boxes of a file"),
+        ("--representative-examples", "N", "training images that calibrate post-training quantization"),
+        ("--max-map-drop", None, "how far mAP@.50 may fall"),
+    ):
+        default = getattr(Job, flag[2:].replace("-", "_"))
+        yield argument(
+            flag, type=type(default), default=default, metavar=given, help=f"{text} (default: {default:g})"
+        )
 
 
-@verb(
-    "detflow train --config pipeline.config --examples build/examples --output build/trained",
-    _CONFIG,
-    EXAMPLES_OR_CONFIG,
-    OUTPUT,
-    option("--warm-start", "DIR", "detector to start from"),
-    *OVERRIDES,
-    resumes=True,
-)
+@verb("detflow train --config pipeline.config --examples build/examples --output build/trained", resumes=True)
 def train(arguments: argparse.Namespace) -> Result:
     """Train a detector from a pipeline.config."""
     from detection_core.artifacts.model_run import TRAIN_REPORT
@@ -152,16 +112,6 @@ def _train_on_own_input(arguments: argparse.Namespace) -> "TrainReport":
 @verb(
     "detflow import --config pipeline.config --checkpoint checkpoint/ckpt-0 "
     "--label-map label_map.pbtxt --output build/imported",
-    argument("--config", default="", help="pipeline.config (default: with zoo:NAME the published one)"),
-    argument(
-        "--checkpoint",
-        required=True,
-        metavar="PREFIX",
-        help="prefix of its files, or their folder; or zoo:NAME, as `detflow zoo` lists them",
-    ),
-    option("--label-map", "FILE", "classes of the detector, .pbtxt (default: with zoo:NAME those of COCO)"),
-    OUTPUT,
-    *OVERRIDES,
     name="import",
 )
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
@@ -195,47 +145,7 @@ def _published_config(checkpoint: str) -> str:
     return found.config if found else ""
 
 
-@verb(
-    "detflow evaluate --model build/trained/model --examples build/examples --output build/eval",
-    argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="DIR_OR_FILE",
-        help="trained detector, .tflite file, frozen graph (.pb) or COCO results (.json); several are fused"
-        " (OUTPUT/ensemble)",
-    ),
-    option("--detections", "FILE", "COCO results (.json) of any program to measure instead of a model"),
-    option("--annotations", "FILE", "COCO JSON of the ground truth of --detections; images are not needed"),
-    option(
-        "--metrics-set",
-        "NAMES",
-        "comma-separated, sets as in eval_config, with --annotations (default: what the detections have)",
-    ),
-    option("--watch", "DIR", "measure each checkpoint of a training in another process, such as OUTPUT/work"),
-    option(
-        "--timeout",
-        "MINUTES",
-        "time without a new checkpoint after which --watch ends (default: 60)",
-        default=60.0,
-    ),
-    option("--examples", "DIR", "examples of ExampleGen (default with --watch: those of the training)"),
-    OUTPUT,
-    _SPLIT,
-    option("--baseline", "DIR", "detector to compare with"),
-    option("--thresholds", "JSON", "metric to lower_bound, min_change, ...", default="{}"),
-    option(
-        "--slices",
-        "FILE",
-        "also measure parts of the split: image_size, or a .csv file with source_id and features as columns",
-    ),
-    argument(
-        "--write-detections",
-        action="store_true",
-        help="also write the detections to OUTPUT/evaluation/coco_results.json in COCO's results format",
-    ),
-    TRUST,
-)
+@verb("detflow evaluate --model build/trained/model --examples build/examples --output build/eval")
 def evaluate(arguments: argparse.Namespace) -> Result:
     """Measure a detector: COCO metrics, curves, pictures and a verdict."""
     if arguments.watch:
@@ -331,11 +241,6 @@ def _watch(arguments: argparse.Namespace) -> Result:
 @verb(
     "detflow quantize --config pipeline.config --model build/trained/model "
     "--examples build/examples --output build/quantized",
-    _CONFIG,
-    _MODEL,
-    EXAMPLES,
-    OUTPUT,
-    *OVERRIDES,
     resumes=True,
 )
 def quantize(arguments: argparse.Namespace) -> Result:
@@ -353,11 +258,6 @@ def quantize(arguments: argparse.Namespace) -> Result:
 @verb(
     "detflow export --model build/trained/model --quantized-model build/quantized/quantized_model "
     "--examples build/examples --output build/exported",
-    _MODEL,
-    option("--quantized-model", "DIR", "what `detflow quantize` made"),
-    EXAMPLES,
-    OUTPUT,
-    _SPLIT,
     _gate_arguments,
 )
 def export(arguments: argparse.Namespace) -> Result:

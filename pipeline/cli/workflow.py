@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any
 from detection_core.artifacts.run_info import REPORT_FILE, RUN, RunInfo
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import (
-    OVERRIDES,
-    SETTINGS,
-    Result,
-    argument,
-    given_settings,
-    option,
-    overridden_config,
-    valid_config,
-    verb,
-)
-from pipeline.cli.server import PARAM
+from pipeline.cli.base import Result, given_settings, overridden_config, valid_config, verb
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -27,13 +16,6 @@ if TYPE_CHECKING:
 
 
 _SETTINGS_SUFFIXES = (".yaml", ".yml")
-_WORKSPACE = argument(
-    "workspace", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself"
-)
-_SCHEDULED_TIME = option(
-    "--scheduled-time", "TIME", "RFC 3339; value of [[ScheduledTime]] in the settings (default: now)"
-)
-_RUN = option("--run", "RUN_ID", "which run; the newest without it")
 
 
 def _workspace(path: str) -> Any:
@@ -50,14 +32,7 @@ def _workspace(path: str) -> Any:
     return Workspace(path)
 
 
-@verb(
-    "detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
-    SETTINGS,
-    *OVERRIDES,
-    PARAM,
-    _SCHEDULED_TIME,
-    resumes=True,
-)
+@verb("detflow run examples/digits/settings.yaml --set train_config.num_steps=200", resumes=True)
 def run(arguments: argparse.Namespace) -> Result:
     """Run a workflow on this machine; finished steps come from the cache."""
     from pipeline.local.local_run import RunOptions, run_locally
@@ -84,11 +59,7 @@ def _write_report(run: "RunInfo", path: str) -> None:
     write_report(run, path)
 
 
-@verb(
-    "detflow validate examples/digits/settings.yaml",
-    argument("file", help="settings file (.yaml), pipeline.config, or hyper-parameters (.yaml)"),
-    *OVERRIDES,
-)
+@verb("detflow validate examples/digits/settings.yaml")
 def validate(arguments: argparse.Namespace) -> Result:
     """Check a settings file or a pipeline.config, and describe its detector; nothing is run."""
     path = arguments.file
@@ -153,12 +124,7 @@ def runs(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if found else "no runs yet", data=data)
 
 
-@verb(
-    "detflow report examples/digits/settings.yaml",
-    _WORKSPACE,
-    _RUN,
-    argument("--output", default="", help="where to write it"),
-)
+@verb("detflow report examples/digits/settings.yaml")
 def report(arguments: argparse.Namespace) -> Result:
     """Write the HTML report of a run and print its path."""
     workspace = _workspace(arguments.workspace)
@@ -170,11 +136,7 @@ def report(arguments: argparse.Namespace) -> Result:
     return Result(text=path, data={"run": run.run_id, "report": path})
 
 
-@verb(
-    "detflow rollback build/digits/workspace/pushed",
-    argument("destination", metavar="SETTINGS_OR_DESTINATION", help="settings file, or the destination"),
-    argument("--to", type=int, metavar="VERSION", help="version to return to (default: the one before)"),
-)
+@verb("detflow rollback build/digits/workspace/pushed")
 def rollback(arguments: argparse.Namespace) -> Result:
     """Take the deployed version out of service and return to an earlier one."""
     from components.publishing.destination import PushDestination
@@ -197,14 +159,7 @@ def rollback(arguments: argparse.Namespace) -> Result:
 
 
 @verb(
-    "detflow tune examples/digits/settings.yaml --space examples/digits/space.yaml --workers 2",
-    SETTINGS,
-    argument("--space", required=True, metavar="FILE", help="what is searched (YAML)"),
-    argument("--trials", type=int, metavar="N", help="trainings in all (default: as the file says)"),
-    argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time"),
-    option("--output", "DIR", "keeps the search (default: in the workspace)"),
-    *OVERRIDES,
-    resumes=True,
+    "detflow tune examples/digits/settings.yaml --space examples/digits/space.yaml --workers 2", resumes=True
 )
 def tune(arguments: argparse.Namespace) -> Result:
     """Search for the configuration with the best validation score; a repeated call resumes."""

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.base import Group, Result, argument, option, verb
+from pipeline.cli.base import Group, Result, verb
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -16,16 +16,7 @@ _FACTS = (
 )
 
 
-_NAME = argument("name", metavar="NAME", help="published name, as `detflow zoo list` shows it")
-
-
-@verb(
-    "detflow zoo list --speed fast",
-    argument(
-        "--speed", choices=("fast", "balanced", "accurate"), default="", help="only networks of this speed"
-    ),
-    name="list",
-)
+@verb("detflow zoo list --speed fast", name="list")
 def list_models(arguments: argparse.Namespace) -> Result:
     """List the detectors of the TensorFlow 2 model zoo that are built here, fastest first."""
     from detection_core.zoo.cache import has_model
@@ -65,7 +56,7 @@ def _facts(model: "PublishedModel") -> dict[str, Any]:
     return facts | {"finds": model.kind.finds}
 
 
-@verb("detflow zoo show ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", _NAME)
+@verb("detflow zoo show ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8")
 def show(arguments: argparse.Namespace) -> Result:
     """Show input, published mAP, size, licence and address of a detector."""
     from detection_core.zoo.cache import find_model_files, published_archive
@@ -92,13 +83,7 @@ def show(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows, header=False), data=data)
 
 
-@verb(
-    "detflow zoo get ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
-    argument(
-        "name", metavar="NAME", help="published name, or imagenet:BACKBONE such as imagenet:resnet50_v1"
-    ),
-    option("--mirror", "WHERE", "address, folder or bucket with copies (default: DETFLOW_WEIGHTS_MIRROR)"),
-)
+@verb("detflow zoo get ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8")
 def get(arguments: argparse.Namespace) -> Result:
     """Fetch a detector into the cache that all runs share; an interrupted download resumes."""
     from detection_core.zoo.cache import fetch_model

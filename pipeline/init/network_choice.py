@@ -170,7 +170,7 @@ def choose_flips(network: Network, seen: Survey) -> Sequence[Mapping[str, Any]]:
     if not network.kind.keypoint_class:
         return FLIPS
     names = _in_records(seen)
-    mirrored = [_mirrored(name) for name in names]
+    mirrored = [_SIDE.sub(_other_side, name) for name in names]
     if mirrored == names or set(mirrored) != set(names):
         return ()
     permutation = [names.index(name) for name in mirrored]
@@ -180,10 +180,6 @@ def choose_flips(network: Network, seen: Survey) -> Sequence[Mapping[str, Any]]:
 def _in_records(seen: Survey) -> list[str]:
     """Return the names of all keypoints, in the order of `datasets.classes.make_layout`."""
     return list(dict.fromkeys(name for names in seen.keypoint_names.values() for name in names))
-
-
-def _mirrored(name: str) -> str:
-    return _SIDE.sub(_other_side, name)
 
 
 def _other_side(found: re.Match[str]) -> str:

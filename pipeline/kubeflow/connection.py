@@ -17,13 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from detection_core.errors import ConfigError
 from detection_core.redaction import hide
 from pipeline.extras import require
+from pipeline.kubeflow import connection_options
 from pipeline.kubeflow.api_errors import OLDEST_SERVER, AnswerTooLargeError, ClusterError, explain
-from pipeline.kubeflow.connection_options import (
-    VARIABLES,
-    Credentials,
-    read_credentials,
-    refuse_unusable_options,
-)
 from pipeline.settings.kubeflow_settings import ConnectionOptions
 
 if TYPE_CHECKING:
@@ -61,17 +56,17 @@ class Connection:
             ConfigError: for an invalid option or secret.
             ClusterError: when the server cannot be reached or refuses.
         """
-        refuse_unusable_options(options)
+        connection_options.refuse_unusable_options(options)
         require("cluster", "a connection to Kubeflow Pipelines")
         if not options.host and "KUBERNETES_SERVICE_HOST" in os.environ:
             options = options.model_copy(update={"host": IN_CLUSTER_HOST})
-        credentials = read_credentials(options)
+        credentials = connection_options.read_credentials(options)
         client = _build_client(options, credentials)
         if not options.host and client.runs.api_client.configuration.host == "http://localhost":
             found = f"no context {options.kube_context} in the kubeconfig" if options.kube_context else "none"
             raise ConfigError(
                 f"expected the address of a Kubeflow Pipelines server, found {found}; give --host, "
-                f"set {VARIABLES['host']} or kubeflow.host",
+                f"set {connection_options.VARIABLES['host']} or kubeflow.host",
                 where="host",
             )
         # Without a host kfp signs in as the user of the kubeconfig's context.
@@ -185,7 +180,7 @@ def forget_namespace(client: kfp.Client) -> None:
     client._context_setting["namespace"] = ""
 
 
-def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.Client:
+def _build_client(options: ConnectionOptions, credentials: connection_options.Credentials) -> kfp.Client:
     import kfp
     import kfp_server_api
     import urllib3
@@ -348,7 +343,7 @@ def hide_token(configuration: Any) -> None:
 @contextlib.contextmanager
 def no_endpoint_variables() -> Iterator[None]:
     """Hide kfp's environment variables, which were read before, so that flags override them."""
-    hidden = {n: os.environ.pop(n) for n in VARIABLES.values() if n in os.environ}
+    hidden = {n: os.environ.pop(n) for n in connection_options.VARIABLES.values() if n in os.environ}
     try:
         yield
     finally:

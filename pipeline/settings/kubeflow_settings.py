@@ -21,8 +21,8 @@ from pipeline.settings.setting_types import (
     Whole,
     between,
     by_kind,
+    from_factory,
     matching,
-    setting,
 )
 from pipeline.settings.step_ids import STEPS, step_ids
 from pipeline.settings.validation_errors import contradictions
@@ -52,29 +52,22 @@ Address = Annotated[
 class ConnectionSettings(Settings):
     """Connection to the server, apart from its address. Secrets are given by file or variable."""
 
-    ui_host: Address = setting("", "Address of the user interface, for links.", unset="the host")
-    token_file: Path = setting("", "File with a bearer token, read again for each request.")
-    token_env: Text = setting("", "Environment variable that holds a bearer token.")
-    cookie_env: Text = setting("", "Environment variable that holds the session cookie of a login page.")
-    iap_client_id: Text = setting("", "OAuth client id of Google's Identity-Aware Proxy.")
-    ca_file: Path = setting("", "File with the certificates of the server's authority.")
-    verify_tls: bool = setting(True, "Whether the server's certificate is checked; false accepts any.")
-    kube_context: Text = setting(
-        "", "Context of the kubeconfig; used without a host.", unset="the current one"
-    )
-    timeout: Annotated[int, between(1, 86_400)] = setting(30, "Limit of one request.", unit="seconds")
+    ui_host: Address = ""
+    token_file: Path = ""
+    token_env: Text = ""
+    cookie_env: Text = ""
+    iap_client_id: Text = ""
+    ca_file: Path = ""
+    verify_tls: bool = True
+    kube_context: Text = ""
+    timeout: Annotated[int, between(1, 86_400)] = 30
 
 
 class ConnectionOptions(ConnectionSettings):
     """Connection to one server."""
 
-    host: Address = setting(
-        "",
-        "Address of the Kubeflow Pipelines API.",
-        unset="the service inside the cluster, else the kube context's proxy",
-        examples=["http://localhost:8080"],
-    )
-    namespace: Text = setting("", "Your namespace.", unset="that of the pod; none on a single-user server")
+    host: Address = ""
+    namespace: Text = ""
 
 
 # Names and quantities of Kubernetes, from "Object Names and IDs", "Labels and Selectors" and "Resource
@@ -130,62 +123,27 @@ _SERVERS = "the server's default"
 class TaskSettings(Settings):
     """Options of a step's pod. Secrets and config maps are given by name, never by content."""
 
-    image: Annotated[Text, IMAGE_OR_NOTHING] = setting(
-        "",
-        "Image of this step only, for example one with CUDA for the steps that train.",
-        unset="`kubeflow.image`, or what the run names",
-    )
-    cpu: Cpus = setting("", "Processors to reserve.", unset=_CLUSTERS, examples=["2", "500m"])
-    cpu_limit: Cpus = setting("", "Processors that it may use at most.", unset=_CLUSTERS)
-    memory: Memory = setting(
-        "", "Memory to reserve, a whole number.", unset=_CLUSTERS, examples=["8Gi", "1500Mi"]
-    )
-    memory_limit: Memory = setting("", "Memory that it may use at most.", unset=_CLUSTERS)
-    gpu: Annotated[int, between(0, 1_024)] = setting(0, "How many accelerators.", unit="accelerators")
-    gpu_type: Annotated[Text, RESOURCE] = setting("nvidia.com/gpu", "Resource name of the accelerator.")
-    shared_memory: Memory = setting(
-        "",
-        "Size of `/dev/shm`, for data loaders in several processes.",
-        unset="the node's 64 MB",
-        examples=["2Gi"],
-    )
-    node_selector: dict[Annotated[Text, LABEL_KEY], Annotated[Text, LABEL_VALUE]] = setting(
-        dict, "Node label to value.", examples=[{"kubernetes.io/arch": "amd64"}]
-    )
-    tolerations: list[Annotated[Toleration, NOT_EMPTY]] = setting(
-        list,
-        "Maps of `key`, `operator`, `value`, `effect` and `toleration_seconds`, as in a pod.",
-        examples=[[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]],
-    )
-    pvcs: Mounts = setting(
-        dict, "Persistent volume claim to the folder where it appears.", examples=[{"detflow-data": "/data"}]
-    )
-    secret_env: Variables = setting(dict, "Secret to a map of its keys to environment variables.")
-    secret_volumes: Mounts = setting(dict, "Secret to the folder where its keys appear as files.")
-    config_map_env: Variables = setting(dict, "Config map to a map of its keys to environment variables.")
-    config_map_volumes: Mounts = setting(dict, "Config map to the folder where its keys appear as files.")
-    env: dict[Annotated[Text, VARIABLE], MultilineText] = setting(
-        dict, "Environment variable to value; secrets belong into `secret_env`."
-    )
-    retries: Annotated[int, between(0, 1_000)] = setting(
-        0,
-        "How often a failed step is retried, each time in a new pod; see [retries](kubeflow.md#retries).",
-        unit="times",
-    )
-    retry_delay: Annotated[Text, SECONDS] = setting(
-        "30s", "Wait before the first retry.", unit="seconds, with an `s`"
-    )
-    retry_factor: Annotated[float, between(1, 1_000)] = setting(
-        2.0, "Factor by which each further wait is longer."
-    )
-    timeout: Annotated[int, between(0, SECONDS_OF_A_POD)] = setting(
-        0, "Time after which the pod is stopped.", unset="0: never", unit="seconds"
-    )
-    caching: bool = setting(
-        True,
-        "Whether the outputs of a finished step with the same inputs are used again; `run_checker`"
-        " is never cached.",
-    )
+    image: Annotated[Text, IMAGE_OR_NOTHING] = ""
+    cpu: Cpus = ""
+    cpu_limit: Cpus = ""
+    memory: Memory = ""
+    memory_limit: Memory = ""
+    gpu: Annotated[int, between(0, 1_024)] = 0
+    gpu_type: Annotated[Text, RESOURCE] = "nvidia.com/gpu"
+    shared_memory: Memory = ""
+    node_selector: dict[Annotated[Text, LABEL_KEY], Annotated[Text, LABEL_VALUE]] = from_factory(dict)
+    tolerations: list[Annotated[Toleration, NOT_EMPTY]] = from_factory(list)
+    pvcs: Mounts = from_factory(dict)
+    secret_env: Variables = from_factory(dict)
+    secret_volumes: Mounts = from_factory(dict)
+    config_map_env: Variables = from_factory(dict)
+    config_map_volumes: Mounts = from_factory(dict)
+    env: dict[Annotated[Text, VARIABLE], MultilineText] = from_factory(dict)
+    retries: Annotated[int, between(0, 1_000)] = 0
+    retry_delay: Annotated[Text, SECONDS] = "30s"
+    retry_factor: Annotated[float, between(1, 1_000)] = 2.0
+    timeout: Annotated[int, between(0, SECONDS_OF_A_POD)] = 0
+    caching: bool = True
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield key and message of settings that prevent a pod from starting, or would reveal a secret."""
@@ -196,58 +154,20 @@ class TaskSettings(Settings):
 class KubeflowSettings(Settings):
     """Options of runs on Kubeflow Pipelines."""
 
-    image: Annotated[Text, IMAGE] = setting(
-        "detflow:latest",
-        "Container image of every step. Use a digest or a tag that never moves, because it is part of the"
-        " cache key; see [Kubeflow](kubeflow.md#caching).",
-    )
-    image_parameter: bool = setting(
-        True,
-        "Whether a run may name another image; this one is the default. Set it to false for KFP's local"
-        " runner, which takes no image from a parameter.",
-    )
-    schedule_time: bool = setting(
-        True,
-        "Whether RunChecker gets the run's scheduled time and id, for"
-        " [placeholders](kubeflow.md#placeholders). Set it to false for KFP's local runner, which (in"
-        " 2.17) fails if a step asks for the time.",
-    )
-    image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = setting(
-        "", "When the image is pulled.", unset=_CLUSTERS
-    )
-    image_pull_secrets: list[Name] = setting(list, "Names of secrets with which the image is pulled.")
-    pipeline_root: Text = setting(
-        "", "Object-store folder of the artifacts.", unset=_SERVERS, examples=["s3://bucket/artifacts"]
-    )
-    work_dir: Text = setting(
-        "",
-        "Durable folder for the checkpoints of unfinished training: on a volume mounted through `pvcs`, or on"
-        " an object store.",
-        unset="`work` in the workspace",
-    )
-    namespace: Annotated[Text, NAMESPACE_OR_NOTHING] = setting(
-        "",
-        "Namespace of the runs. Names of Kubernetes objects are checked by the rules of Kubernetes.",
-        unset=_SERVERS,
-    )
-    host: Address = setting(
-        "", "Address of the Kubeflow Pipelines API, for submitting.", examples=["http://localhost:8080"]
-    )
-    connection: ConnectionSettings = setting(
-        ConnectionSettings(),
-        "Connection to the server, apart from its address; see"
-        " [submitting](kubeflow.md#server-and-credentials).",
-    )
-    experiment: Text = setting("", "Experiment of the runs.", unset="the pipeline's name")
-    service_account: Annotated[Text, OBJECT_NAME_OR_NOTHING] = setting(
-        "", "Kubernetes service account of the steps.", unset=_SERVERS
-    )
-    defaults: TaskSettings = setting(TaskSettings(), "Options of the pods of all steps.")
-    steps: dict[Annotated[Text, STEP_ID], TaskSettings] = setting(
-        dict,
-        "Step to keys of `kubeflow.defaults` that differ for it. Maps are merged, other values are replaced.",
-        examples=[{"trainer": {"gpu": 1}}],
-    )
+    image: Annotated[Text, IMAGE] = "detflow:latest"
+    image_parameter: bool = True
+    schedule_time: bool = True
+    image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = ""
+    image_pull_secrets: list[Name] = from_factory(list)
+    pipeline_root: Text = ""
+    work_dir: Text = ""
+    namespace: Annotated[Text, NAMESPACE_OR_NOTHING] = ""
+    host: Address = ""
+    connection: ConnectionSettings = ConnectionSettings()
+    experiment: Text = ""
+    service_account: Annotated[Text, OBJECT_NAME_OR_NOTHING] = ""
+    defaults: TaskSettings = TaskSettings()
+    steps: dict[Annotated[Text, STEP_ID], TaskSettings] = from_factory(dict)
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> "KubeflowSettings":

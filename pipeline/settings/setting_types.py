@@ -1,9 +1,12 @@
 """Types of settings, with rules beyond pydantic's."""
 
 import dataclasses
+import functools
 import math
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import pydantic
@@ -11,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, core_schema
 from typing_extensions import TypeAliasType
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.redaction import hide_credentials
 
 MAX_TEXT = 32_768
@@ -18,29 +22,47 @@ _WHOLE = 2**63
 
 
 class Settings(pydantic.BaseModel):
-    """A section of the settings: unknown keys are refused, and values are not converted."""
+    """A section of the settings: unknown keys are refused, and values are not converted.
+
+    A YAML file beside the section's module describes its keys, by class and name: the text, and perhaps
+    `examples`, the `unit`, and the effective value of an `unset` key, if the default does not tell it.
+    """
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
     )
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Add the descriptions, before pydantic collects the fields."""
+        super().__init_subclass__(**options)
+        for name, about in _descriptions(cls.__module__).get(cls.__name__, {}).items():
+            setattr(cls, name, _described(vars(cls).get(name, ...), about))
 
-def setting(
-    default: Any, description: str, *, unset: str = "", unit: str = "", examples: Sequence[Any] = ()
-) -> Any:
-    """Declare a setting.
 
-    `default` may be a factory, or `...` for a required key. `unset` tells the effective value without the
-    key, if the default does not.
-    """
-    about = {"x-unset": unset, "x-unit": unit}
-    options: dict[str, Any] = {"default_factory": default} if callable(default) else {"default": default}
+@functools.cache
+def _descriptions(module: str) -> Mapping[str, Any]:
+    file = str(sys.modules[module].__file__)
+    return module_table(file) if os.path.exists(f"{os.path.splitext(file)[0]}.yaml") else {}
+
+
+def _described(given: Any, about: Any) -> Any:
+    """Return a field with a description; `given` is its default, a field, or `...` for a required key."""
+    about = {"text": about} if isinstance(about, str) else dict(about)
+    field: Any = given if isinstance(given, FieldInfo) else FieldInfo(default=given, json_schema_extra={})
+    factory = field.default_factory
+    options: dict[str, Any] = {"default_factory": factory} if factory else {"default": field.default}
     return pydantic.Field(
-        description=description,
-        examples=list(examples) or None,
-        json_schema_extra={key: text for key, text in about.items() if text},
+        description=about.pop("text"),
+        examples=about.pop("examples", None),
+        json_schema_extra={f"x-{key}": text for key, text in about.items()} | field.json_schema_extra,
         **options,
     )
+
+
+def from_factory(default_factory: Callable[[], Any], *, unset: str = "") -> Any:
+    """Declare a setting whose default is made for each section; `unset` as in the description."""
+    extra: Any = {"x-unset": unset} if unset else {}
+    return pydantic.Field(default_factory=default_factory, json_schema_extra=extra)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

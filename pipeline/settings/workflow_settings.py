@@ -33,8 +33,8 @@ from pipeline.settings.setting_types import (
     addresses_with_credentials,
     between,
     by_kind,
+    from_factory,
     matching,
-    setting,
 )
 from pipeline.settings.validation_errors import contradictions
 from pipeline.settings.validation_settings import ValidationSettings
@@ -78,63 +78,21 @@ Format = Annotated[
 class DataSettings(Settings):
     """Input of ExampleGen."""
 
-    path: RequiredPath = setting(..., "Folder of the data set.", examples=["../../build/digits/scenes"])
-    format: Format = setting("auto", "How the annotations are written; see [own data](own-data.md#formats).")
-    splits: dict[Text, Split] = setting(
-        lambda: dict(DEFAULT_SPLITS),
-        "Split to ratio (by a stable hash of the image), or to where its annotations are; see"
-        " [own data](own-data.md).",
-        examples=[{"train": {"annotations": "train.json", "images": "images/train"}}],
-    )
-    span: Annotated[UnquotedText, _SPAN] = setting(
-        "latest",
-        "The newest span to read: `latest`, a number or a date. Used if `data.path` or a location in"
-        " `data.splits` contains `{SPAN}` or `{YYYY}`, `{MM}`, `{DD}`; see [spans](kubeflow.md#spans).",
-        examples=["latest", "3", "2026-11-21"],
-    )
-    window: Annotated[int, between(1, 100_000)] = setting(
-        1, "Number of spans to train on, up to `data.span`.", unit="spans"
-    )
-    eval_window: Annotated[int, between(1, 100_000)] = setting(
-        1, "Number of the newest of these spans that other splits are taken from.", unit="spans"
-    )
-    span_ready_file: Text = setting(
-        "", "Name of the file that marks a span's folder as complete.", examples=["_SUCCESS"]
-    )
-    label_map: Path = setting(
-        "", "A label map in the Object Detection API's format.", unset="made from the annotations"
-    )
-    quarantine_limit: Annotated[float, between(0, 1)] = setting(
-        0.01, "Fraction of quarantined records above which the run stops."
-    )
-    decode_images: allowed_values.DecodeImages = setting(
-        "sample",
-        "Which images ExampleGen decodes to check them. `sample`: one in a thousand of each split, at"
-        " least 16, with Pillow. `all`: every image, with Pillow and TensorFlow, whose pixels are"
-        " compared. `none`: no image. See [own data](own-data.md#what-is-checked).",
-    )
-    exif_annotations: allowed_values.ExifAnnotations = setting(
-        "upright",
-        "How boxes were drawn if the EXIF orientation turns an image. `upright`: on the picture as viewers"
-        " show it. `stored`: on the pixels as the file stores them. Used only if the size in the"
-        " annotation does not decide; see [own data](own-data.md#images-of-every-kind).",
-    )
-    unannotated_images: allowed_values.UnannotatedImages = setting(
-        "auto",
-        "Use of images that no annotation names. `background`: as images without objects. `leave_out`:"
-        " counted, but not used. `auto`: `background` in YOLO, `leave_out` in other formats.",
-    )
-    shard_examples: Annotated[int, between(1, 10_000_000)] = setting(
-        1000, "Approximate number of examples in a shard.", unit="examples"
-    )
-    compression: Literal["", "GZIP"] = setting("", "`GZIP` writes compressed shards, ten times slower.")
-    shards_uri: Path = setting(
-        "",
-        "Folder for the shards, usually on an object store. The artifact then holds a list of them, and"
-        " every step reads them from there; see [large data](own-data.md#shards-outside-the-artifact).",
-        unset="in the artifact",
-        examples=["s3://bucket/shards"],
-    )
+    path: RequiredPath
+    format: Format = "auto"
+    splits: dict[Text, Split] = from_factory(lambda: dict(DEFAULT_SPLITS))
+    span: Annotated[UnquotedText, _SPAN] = "latest"
+    window: Annotated[int, between(1, 100_000)] = 1
+    eval_window: Annotated[int, between(1, 100_000)] = 1
+    span_ready_file: Text = ""
+    label_map: Path = ""
+    quarantine_limit: Annotated[float, between(0, 1)] = 0.01
+    decode_images: allowed_values.DecodeImages = "sample"
+    exif_annotations: allowed_values.ExifAnnotations = "upright"
+    unannotated_images: allowed_values.UnannotatedImages = "auto"
+    shard_examples: Annotated[int, between(1, 10_000_000)] = 1000
+    compression: Literal["", "GZIP"] = ""
+    shards_uri: Path = ""
 
     @pydantic.field_validator("splits")
     @classmethod
@@ -151,178 +109,74 @@ class DataSettings(Settings):
 class ModelSettings(Settings):
     """The detector."""
 
-    config: RequiredPath = setting(..., "A `pipeline.config` of the Object Detection API.")
-    override_files: Paths = setting(
-        list, "Partial `pipeline.config` files in text format, merged into the config in this order."
-    )
-    overrides: Overrides = setting(
-        dict,
-        "Config field path to value, for both training steps; applied after the files. `[+]` adds an"
-        " element to a list. To add several, use `[+2]`, `[+3]`, ..., because keys of a map must differ.",
-        examples=[{"train_config.batch_size": 8}],
-    )
+    config: RequiredPath
+    override_files: Paths = from_factory(list)
+    overrides: Overrides = from_factory(dict)
 
 
 class TrainSettings(Settings):
     """Training options."""
 
-    warm_start: Annotated[Text, IsPath(words=(DEPLOYED, IMAGENET), prefixes=(ZOO,))] = setting(
-        "",
-        "Detector folder to start from, or `deployed`: the model at the push destination, if there is one.",
-        unset="from scratch, or the config's `fine_tune_checkpoint`",
-    )
-    start_from: Annotated[Text, _START] = setting(
-        "",
-        "Published weights to start from: `zoo:NAME` for a detector that `detflow zoo list` shows, or"
-        " `imagenet` for a backbone that Keras publishes. With `warm_start: deployed` they are used only"
-        " if nothing is deployed yet. See [starting weights](training.md#starting-weights).",
-        unset="the config's `fine_tune_checkpoint`, or from scratch",
-        examples=["zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", "imagenet"],
-    )
-    weights_mirror: Path = setting(
-        "",
-        "Address, folder or bucket with copies of published weights, under their names.",
-        unset="`DETFLOW_WEIGHTS_MIRROR`, or the publishers",
-        examples=["https://mirror.example/weights"],
-    )
-    overrides: Overrides = setting(dict, "Config field path to value, for Trainer only.")
-    checkpoint_minutes: Annotated[float, between(0, 10_000)] = setting(
-        5.0,
-        "Maximum time between two checkpoints of unfinished training, in Trainer and QuantizationRewriter."
-        " A kill without warning loses at most this time of training. 0: by steps only; see [stop and"
-        " resume](training.md#stop-and-resume).",
-        unit="minutes",
-    )
+    warm_start: Annotated[Text, IsPath(words=(DEPLOYED, IMAGENET), prefixes=(ZOO,))] = ""
+    start_from: Annotated[Text, _START] = ""
+    weights_mirror: Path = ""
+    overrides: Overrides = from_factory(dict)
+    checkpoint_minutes: Annotated[float, between(0, 10_000)] = 5.0
 
 
 class EvaluateSettings(Settings):
     """Thresholds for the blessing."""
 
-    split: Text = setting("eval", "Split that metrics and gates are measured on.")
-    thresholds: Thresholds = setting(
-        lambda: {"DetectionBoxes_Precision/mAP": {"min_change": 0.0}},
-        "Metric to `lower_bound`, `upper_bound`, `min_change` (against the deployed model). Without"
-        " `confidence` the measured numbers decide. With `confidence: 0.95`, a threshold fails only if the"
-        " whole 95 % bootstrap interval is beyond the bound.",
-        unset="mAP may not fall below the deployed model's",
-        examples=[{"DetectionBoxes_Precision/mAP@.50IOU": {"lower_bound": 0.85, "min_change": -0.01}}],
-    )
-    quantized_thresholds: Thresholds = setting(
+    split: Text = "eval"
+    thresholds: Thresholds = from_factory(lambda: {"DetectionBoxes_Precision/mAP": {"min_change": 0.0}})
+    quantized_thresholds: Thresholds = from_factory(
         lambda: {"DetectionBoxes_Precision/mAP@.50IOU": {"min_change": -TFLiteExporterJob.max_map_drop}},
-        "The same for the quantized detector; `min_change` is against the float one.",
         unset=f"mAP@.50 may fall by {TFLiteExporterJob.max_map_drop:g}",
     )
-    slices: Annotated[Text, IsPath(words=("image_size",))] = setting(
-        "",
-        "Parts of the split to measure separately. `image_size`: images below 512² pixels, below 1024², and"
-        " larger ones. Or a CSV file with the column `source_id`, the ids of images: each other column is a"
-        " feature, and each of its values another part. Give the file another name if you change it.",
-        unset="none",
-        examples=["image_size", "weather.csv"],
-    )
-    pictures: Annotated[int, between(-1, 100_000)] = setting(
-        -1,
-        "Number of side-by-side pictures in the report; -1: `eval_config.num_visualizations` of the"
-        " config, 10 by default.",
-        unit="pictures",
-    )
-    distributed: bool = setting(
-        False,
-        "True: workers of Beam run the detector on the files of the split, with `beam.args` or a process per"
-        " core. The result is the same. `data.shard_examples` sets the size of a file.",
-    )
+    slices: Annotated[Text, IsPath(words=("image_size",))] = ""
+    pictures: Annotated[int, between(-1, 100_000)] = -1
+    distributed: bool = False
 
 
 class QuantizeSettings(Settings):
     """Options of QuantizationRewriter, which runs if the config has a `graph_rewriter` block."""
 
-    enabled: bool = setting(
-        True, "False leaves quantization out even if the config has a `graph_rewriter` block."
-    )
-    overrides: Overrides = setting(
-        dict, "Config field path to value, for QuantizationRewriter only (its training is shorter)."
-    )
+    enabled: bool = True
+    overrides: Overrides = from_factory(dict)
 
 
 class ExportSettings(Settings):
     """TensorFlow Lite files to export, and their limits."""
 
-    formats: Annotated[list[allowed_values.FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
-        lambda: ["float32", "int8"], "TensorFlow Lite files to make; [what each is](export.md#files)."
+    formats: Annotated[list[allowed_values.FileFormat], NOT_EMPTY, EACH_ONCE] = from_factory(
+        lambda: ["float32", "int8"]
     )
-    max_map_drop: Annotated[float, between(0, 1)] = setting(
-        TFLiteExporterJob.max_map_drop,
-        "Maximum absolute difference by which a file's mAP@.50 may be lower than the SavedModel's.",
-    )
-    limits: Limits = setting(
-        dict,
-        "Format to limits of its file: `size_mb`, `latency_ms` and `memory_mb`. Latency is the median with"
-        " one thread and XNNPACK, on the step's machine. Memory is a process's growth by loading the file"
-        " and running it once. A file beyond a limit is refused, like a file that lost accuracy.",
-        unset="no limit",
-        examples=[{"int8": {"size_mb": 4, "latency_ms": 20}}],
-    )
-    max_detections: Annotated[int, between(1, 10_000)] = setting(
-        TFLiteExporterJob.max_detections, "Rows of the post-processing op.", unit="detections"
-    )
-    use_regular_nms: bool = setting(
-        False,
-        "True suppresses class by class, as the SavedModel does. False, the default of the Object"
-        " Detection API, is faster. Boxes of all classes then suppress each other, and a box has its three"
-        " best classes.",
-    )
-    form: allowed_values.TFLiteForm = setting(
-        "post_process",
-        "What files end with. `post_process`: the operation TFLite_Detection_PostProcess. `plain_nms`:"
-        " built-in operations with the same outputs. `headless`: box codes and scores of every anchor,"
-        " with MediaPipe's metadata for decoding. A GPU or NPU can run this whole file. It is measured as"
-        " MediaPipe runs it. A box has one class, and boxes of all classes with an overlap above 0.3"
-        " suppress each other.",
-    )
-    representative_examples: Annotated[int, between(1, 100_000)] = setting(
-        TFLiteExporterJob.representative_examples,
-        "Training examples that calibrate post-training quantization.",
-        unit="examples",
-    )
+    max_map_drop: Annotated[float, between(0, 1)] = TFLiteExporterJob.max_map_drop
+    limits: Limits = from_factory(dict)
+    max_detections: Annotated[int, between(1, 10_000)] = TFLiteExporterJob.max_detections
+    use_regular_nms: bool = False
+    form: allowed_values.TFLiteForm = "post_process"
+    representative_examples: Annotated[int, between(1, 100_000)] = TFLiteExporterJob.representative_examples
 
 
 class PushSettings(Settings):
     """Destination of blessed versions."""
 
-    destination: Path = setting(
-        "",
-        "Folder for blessed versions. TensorFlow Serving watches its `saved_model` folder; see"
-        " [publishing](serving.md#publish-and-roll-back).",
-        unset="`pushed` in the workspace",
-        examples=["s3://bucket/digits"],
-    )
-    keep_versions: Annotated[int, between(0, 1_000_000)] = setting(
-        5,
-        "Number of versions to keep; 0 keeps all. The deployed one and the one before it are always kept.",
-        unit="versions",
-    )
+    destination: Path = ""
+    keep_versions: Annotated[int, between(0, 1_000_000)] = 5
 
 
 class BeamSettings(Settings):
     """Options of Beam."""
 
-    args: list[Annotated[Text, NOT_EMPTY]] = setting(
-        list,
-        "Beam pipeline options.",
-        unset="DirectRunner, its mode chosen by the size of the work",
-        examples=[["--runner=FlinkRunner"]],
-    )
+    args: list[Annotated[Text, NOT_EMPTY]] = from_factory(list)
 
 
 class PipelineSettings(Settings):
     """A workflow."""
 
-    name: Annotated[Text, _NAME] = setting(
-        ...,
-        "Name of the pipeline: letters without accents, digits, `_`, `-`, first a letter or digit, at most"
-        " 128 characters. Kubeflow converts it to its own form, of at most 110 characters.",
-    )
-    workspace: RequiredPath = setting(..., "Folder of runs, artifacts and metadata.")
+    name: Annotated[Text, _NAME]
+    workspace: RequiredPath
     data: DataSettings
     validation: ValidationSettings = ValidationSettings()
     model: ModelSettings

@@ -253,9 +253,9 @@ def make_metadata(artifact_type: str, properties: Mapping[str, Any]) -> dict[str
 
     Of the properties, only texts, bools and finite numbers are kept.
     """
-    kept = {name: value for name, value in properties.items() if _is_scalar(value)}
+    kept = {
+        name: value
+        for name, value in properties.items()
+        if isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value))
+    }
     return {TYPE: artifact_type, **kept, PROPERTIES: json.dumps(kept, allow_nan=False)}
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value))

@@ -32,7 +32,6 @@ TO_BE_CONFIGURED = "PATH_TO_BE_CONFIGURED"
 BATCH_SIZE, EXAMPLES_PER_EPOCH = 64, 120_000
 """Defaults of google/automl's training flags."""
 TRAIN_AND_EVALUATE = "traineval"
-MODES = (TRAIN_AND_EVALUATE, "train")
 _COUNT = whole(up_to(1_000_000_000))
 # Models that differ from another only in hyper-parameters.
 _VARIANTS = {"efficientdet-lite3x": "efficientdet-lite3"}

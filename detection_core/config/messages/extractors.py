@@ -3,12 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Collection, Iterator
 
-from detection_core.config.legacy.tensorflow_1 import (
-    COUNTERPARTS,
-    WITHOUT_COUNTERPART,
-    with_counterpart,
-    without_counterpart,
-)
+from detection_core.config.legacy import tensorflow_1
 from detection_core.config.suggestions import did_you_mean
 from detection_core.detectors.family import extractor_types
 from detection_core.errors import Problem
@@ -18,7 +13,7 @@ EXTRA_CHANNELS = (512, 256, 256, 128)
 """Nominal channels of the maps that an `extra_layers` neck can add to a backbone."""
 _SHOWN = 80
 _UNNAMED = "expected the name of a feature extractor, found none; a name is ssd_mobilenet_v2_fpn_keras"
-_OLD = {*COUNTERPARTS, *WITHOUT_COUNTERPART}
+_OLD = {*tensorflow_1.COUNTERPARTS, *tensorflow_1.WITHOUT_COUNTERPART}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,10 +67,10 @@ def name_problems(name: str, path: str) -> Iterator[Problem]:
     """Find an extractor without a name, or one that only TensorFlow 1 had."""
     if not name:
         yield Problem(path=path, message=_UNNAMED)
-    elif name in COUNTERPARTS:
-        yield Problem(path=path, message=with_counterpart(name))
-    elif name in WITHOUT_COUNTERPART:
-        yield Problem(path=path, message=without_counterpart(name))
+    elif name in tensorflow_1.COUNTERPARTS:
+        yield Problem(path=path, message=tensorflow_1.with_counterpart(name))
+    elif name in tensorflow_1.WITHOUT_COUNTERPART:
+        yield Problem(path=path, message=tensorflow_1.without_counterpart(name))
 
 
 def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Problem]:

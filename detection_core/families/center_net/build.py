@@ -34,7 +34,7 @@ from detection_core.ops.nms import NmsOptions
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.layers.static_shapes import static_shapes
-from detection_core.protos.center_net_pb2 import CenterNet, CenterNetFeatureExtractor
+from detection_core.protos.center_net_pb2 import CenterNet
 from detection_core.structures import FIRST_CLASS
 
 DEFAULT_CHANNELS, DEFAULT_KERNEL = 256, 3
@@ -67,7 +67,12 @@ def build_center_net(message: CenterNet, where: str, seed: int | None = 0) -> Ce
     parts = CenterNetParts(
         num_classes=message.num_classes,
         input_size=size,
-        scaling=_scaling(message.feature_extractor),
+        scaling=InputScaling(
+            blue_first=message.feature_extractor.bgr_ordering,
+            means=tuple(message.feature_extractor.channel_means) or (0.0, 0.0, 0.0),
+            deviations=tuple(message.feature_extractor.channel_stds) or (1.0, 1.0, 1.0),
+            scaling=EXTRACTORS[message.feature_extractor.type].scaling,
+        ),
         heads=heads,
         max_detections=message.object_center_params.max_box_predictions,
         finds_boxes=message.HasField("object_detection_task"),
@@ -94,15 +99,6 @@ def _nms(message: CenterNet) -> NmsOptions | None:
     if not message.HasField("post_processing"):
         return None
     return build_nms_options(message.post_processing.batch_non_max_suppression)
-
-
-def _scaling(message: CenterNetFeatureExtractor) -> InputScaling:
-    return InputScaling(
-        blue_first=message.bgr_ordering,
-        means=tuple(message.channel_means) or (0.0, 0.0, 0.0),
-        deviations=tuple(message.channel_stds) or (1.0, 1.0, 1.0),
-        scaling=EXTRACTORS[message.type].scaling,
-    )
 
 
 def _heads(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> Iterator[Head]:

@@ -4,12 +4,7 @@ import math
 from collections.abc import Iterator
 
 from detection_core.allowed_values import POSITIVE
-from detection_core.config.messages.sizes import (
-    Laid,
-    fixed_size_problems,
-    one_size_problems,
-    prediction_problems,
-)
+from detection_core.config.messages import sizes
 from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.center_net import extractors
@@ -24,7 +19,7 @@ _BY_BOXES = RANKINGS[2:]
 
 
 def _center_net(message: CenterNet, path: str) -> Iterator[Problem]:
-    yield from one_size_problems(message.image_resizer, f"{path}.image_resizer")
+    yield from sizes.one_size_problems(message.image_resizer, f"{path}.image_resizer")
     for field, what in (("task_name", "name"), ("keypoint_class_name", "class")):
         names = [getattr(task, field) for task in message.keypoint_estimation_task]
         for i, name in enumerate(names):
@@ -110,13 +105,13 @@ def size_problems(message: CenterNet, path: str, size: tuple[int, int]) -> Itera
     """Find an input that does not fit the extractor, and more scores than fit into memory."""
     yield from extractors.size_problems(message, path, size)
     pixels = math.prod(side // extractors.STRIDE for side in size)
-    laid = Laid(pixels, 1, f"{path}.image_resizer")
-    yield from prediction_problems(laid, message.num_classes, f"{path}.num_classes")
+    laid = sizes.Laid(pixels, 1, f"{path}.image_resizer")
+    yield from sizes.prediction_problems(laid, message.num_classes, f"{path}.num_classes")
 
 
 def tflite_problems(message: CenterNet, path: str) -> Iterator[Problem]:
     """Find obstacles to exporting a detector to TensorFlow Lite."""
-    yield from fixed_size_problems(message.image_resizer, path)
+    yield from sizes.fixed_size_problems(message.image_resizer, path)
     if message.HasField("post_processing"):
         text = "expected none, as a TensorFlow Lite file of CenterNet suppresses nothing, found one"
         yield Problem(path=f"{path}.post_processing", message=f"{text}; remove it")

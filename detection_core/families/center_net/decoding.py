@@ -225,10 +225,6 @@ Ranked = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Refinement], tf.Tensor]
 """(scores [B, 1, M, K], distances [B, N, M, K], boxes [B, N, 4], options) -> how good each candidate is."""
 
 
-def _longer_side(boxes: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_max(boxes[..., 2:] - boxes[..., :2], axis=-1)
-
-
 def _gaussian(scores: tf.Tensor, distances: tf.Tensor, boxes: tf.Tensor, options: Refinement) -> tf.Tensor:
     sides = boxes[..., 2:] - boxes[..., :2]
     deviations = box_deviations(sides[..., 0], sides[..., 1], GAUSSIAN_OVERLAP)
@@ -237,7 +233,7 @@ def _gaussian(scores: tf.Tensor, distances: tf.Tensor, boxes: tf.Tensor, options
 
 
 def _scaled(scores: tf.Tensor, distances: tf.Tensor, boxes: tf.Tensor, options: Refinement) -> tf.Tensor:
-    offset = _longer_side(boxes) * options.distance_multiplier
+    offset = tf.reduce_max(boxes[..., 2:] - boxes[..., :2], axis=-1) * options.distance_multiplier
     return scores / (distances + offset[:, :, tf.newaxis, tf.newaxis])
 
 

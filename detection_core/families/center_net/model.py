@@ -7,25 +7,9 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.base import (
-    InputShape,
-    OneNetworkDetector,
-    in_float32,
-    named_detections,
-    with_total,
-)
+from detection_core.detectors import base
 from detection_core.errors import ModelError
-from detection_core.families.center_net.decoding import (
-    KeypointTask,
-    at_pixels,
-    boxes_at,
-    clip_to_image,
-    detect_keypoints,
-    enclosing_boxes,
-    in_true_images,
-    rescore,
-    top_peaks,
-)
+from detection_core.families.center_net import decoding
 from detection_core.families.center_net.extractors import STRIDE
 from detection_core.families.center_net.losses import CenterNetCriterion
 from detection_core.families.center_net.network import (
@@ -92,7 +76,7 @@ class CenterNetParts:
     max_detections: int
     finds_boxes: bool = True
     nms: NmsOptions | None = None
-    keypoints: tuple[KeypointTask, ...]
+    keypoints: tuple[decoding.KeypointTask, ...]
     criterion: CenterNetCriterion
     paths: Mapping[str, str]
 
@@ -119,7 +103,7 @@ class FoundObjects(NamedTuple):
     keypoint_depths: tf.Tensor
 
 
-class CenterNetModel(OneNetworkDetector[CenterNetParts]):
+class CenterNetModel(base.OneNetworkDetector[CenterNetParts]):
     """A detector whose network draws a heatmap of the objects' centres.
 
     Attributes:
@@ -132,9 +116,9 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
         super().__init__("center_net", network, parts, parts.num_classes)
 
     @property
-    def input_shape(self) -> InputShape:
+    def input_shape(self) -> base.InputShape:
         """Return the one size of images; see `Detector.input_shape`."""
-        return InputShape.fixed(self._parts.input_size)
+        return base.InputShape.fixed(self._parts.input_size)
 
     @property
     def num_keypoints(self) -> int:
@@ -165,7 +149,7 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
             )
         predictions = self.predict(batch.images, training)
         losses = self._parts.criterion(predictions, batch.truth, batch.images.true_sizes)
-        return with_total({f"{LOSS}{name}": value for name, value in losses.items()})
+        return base.with_total({f"{LOSS}{name}": value for name, value in losses.items()})
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
@@ -174,7 +158,7 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
     def predict(self, images: Images, training: bool) -> Predictions:
         """Run the network on images of the input size; training uses and updates batch statistics."""
         outputs = self.network(self.preprocess(images.pixels), training=training)
-        return by_head(self._parts.heads, in_float32(outputs))
+        return by_head(self._parts.heads, base.in_float32(outputs))
 
     def detect(self, images: Images) -> Detections:
         """Detect objects; see `Detector.detect`."""
@@ -191,7 +175,7 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
         """
         found = self.find(self.predict(images, training=False), images.true_sizes)
         detections, found = self.finished(found, images.true_sizes)
-        outputs = named_detections(detections) | {
+        outputs = base.named_detections(detections) | {
             "detection_boxes_strided": found.boxes,
             "detection_multiclass_scores": found.class_scores,
         }
@@ -212,36 +196,36 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
         """
         parts = self._parts
         centers = self.class_scores(predictions[OBJECT_CENTER][-1])
-        peaks = top_peaks(centers, parts.max_detections)
+        peaks = decoding.top_peaks(centers, parts.max_detections)
         boxes = enclosing = None
         if parts.finds_boxes:
-            boxes = boxes_at(peaks, predictions[BOX_SCALE][-1], predictions[BOX_OFFSET][-1])
+            boxes = decoding.boxes_at(peaks, predictions[BOX_SCALE][-1], predictions[BOX_OFFSET][-1])
         else:
             enclosing = tf.zeros([*_shape(peaks.scores), 4])
         keypoints = tf.zeros([*_shape(peaks.scores), self.num_keypoints, 2])
         keypoint_scores = tf.zeros([*_shape(peaks.scores), self.num_keypoints])
         keypoint_depths = tf.zeros([*_shape(peaks.scores), self.num_keypoints if self._has_depths else 0])
         for task in parts.keypoints:
-            places, scores, depths = detect_keypoints(predictions, peaks, boxes, task)
+            places, scores, depths = decoding.detect_keypoints(predictions, peaks, boxes, task)
             of_task = tf.cast(peaks.channels == task.class_index, tf.float32)[..., tf.newaxis]
             keypoints += self._of_all_tasks(places, task) * of_task[..., tf.newaxis]
             keypoint_scores += self._of_all_tasks(scores, task) * of_task
             if task.depths:
                 keypoint_depths += self._of_all_tasks(depths, task) * of_task
             if enclosing is not None:
-                enclosing += enclosing_boxes(places) * of_task
+                enclosing += decoding.enclosing_boxes(places) * of_task
         found = FoundObjects(
             boxes=enclosing if boxes is None else boxes,
             scores=peaks.scores,
             classes=peaks.channels,
-            class_scores=at_pixels(centers, peaks.rows, peaks.columns),
+            class_scores=decoding.at_pixels(centers, peaks.rows, peaks.columns),
             keypoints=keypoints,
             keypoint_scores=keypoint_scores,
             keypoint_depths=keypoint_depths,
         )
         return found if parts.nms is None else suppressed(found, true_sizes, parts.nms)
 
-    def _of_all_tasks(self, values: tf.Tensor, task: KeypointTask) -> tf.Tensor:
+    def _of_all_tasks(self, values: tf.Tensor, task: decoding.KeypointTask) -> tf.Tensor:
         """Return values [B, D, k, ...] of a task as [B, D, K, ...], 0 for keypoints of other tasks."""
         # No matrix product: in a TensorFlow Lite file it would be a layer of the network.
         own = list(task.indices)
@@ -259,16 +243,16 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
         count = tf.reduce_sum(tf.cast(found.scores > 0.0, tf.int32), axis=1)
         tasks, keypoints = self._parts.keypoints, found.keypoints
         if tasks:
-            keypoints = in_true_images(keypoints, true_sizes, STRIDE)
+            keypoints = decoding.in_true_images(keypoints, true_sizes, STRIDE)
             # Tasks that do not agree clip nothing, as in the Object Detection API.
             if all(task.refinement.clipped for task in tasks):
-                keypoints, scores = clip_to_image(keypoints, found.keypoint_scores)
+                keypoints, scores = decoding.clip_to_image(keypoints, found.keypoint_scores)
                 found = found._replace(keypoint_scores=scores)
         rescored = [task for task in tasks if task.refinement.rescored]
         for task in rescored:
             own = tf.gather(found.keypoint_scores, task.indices, axis=2)
             of_task = found.classes == task.class_index
-            found = found._replace(scores=rescore(found.scores, of_task, own, task.refinement))
+            found = found._replace(scores=decoding.rescore(found.scores, of_task, own, task.refinement))
         if rescored:
             order = tf.math.top_k(found.scores, found.scores.shape[1]).indices
             keypoints, *fields = (tf.gather(each, order, batch_dims=1) for each in (keypoints, *found))
@@ -280,7 +264,7 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
 
 def shown_boxes(boxes: tf.Tensor, true_sizes: tf.Tensor) -> tf.Tensor:
     """Return boxes, float32 [B, D, 4] in pixels of the heatmap, normalised to the true images and clipped."""
-    return tf.clip_by_value(in_true_images(boxes, true_sizes, STRIDE), 0.0, 1.0)
+    return tf.clip_by_value(decoding.in_true_images(boxes, true_sizes, STRIDE), 0.0, 1.0)
 
 
 def suppressed(found: FoundObjects, true_sizes: tf.Tensor, options: NmsOptions) -> FoundObjects:
@@ -303,7 +287,7 @@ def suppressed(found: FoundObjects, true_sizes: tf.Tensor, options: NmsOptions) 
     return FoundObjects(*map(take, found))._replace(scores=kept.scores, classes=kept.classes)
 
 
-def keypoint_count(tasks: tuple[KeypointTask, ...]) -> int:
+def keypoint_count(tasks: tuple[decoding.KeypointTask, ...]) -> int:
     """Return the number of keypoints over all tasks: one more than the largest index."""
     return max((max(task.indices) + 1 for task in tasks), default=0)
 

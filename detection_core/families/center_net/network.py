@@ -17,11 +17,7 @@ from detection_core.families.center_net.backbones import (
     resnet_v2,
 )
 from detection_core.families.center_net.extractors import EXTRACTORS, Extractor
-from detection_core.parts.backbones.mobilenet import (
-    DEFAULT_HYPERPARAMS,
-    MobileNetOptions,
-    mobilenet_v2,
-)
+from detection_core.parts.backbones import mobilenet
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.layer_names import BACKBONE, in_backbone
 from detection_core.protos.center_net_pb2 import CenterNetFeatureExtractor
@@ -36,7 +32,7 @@ _BATCH_NORM = BatchNormOptions(momentum=0.99, epsilon=0.001, scale=True)
 NECK_HYPERPARAMS = LayerHyperparams(batch_norm=_BATCH_NORM, activation="relu")
 # The moving averages follow as quickly as the neck's. With the published 0.9997 they need 10,000 steps from
 # random weights, and no field of a config changes it.
-_MOBILENET_HYPERPARAMS = dataclasses.replace(DEFAULT_HYPERPARAMS, batch_norm=_BATCH_NORM)
+_MOBILENET_HYPERPARAMS = dataclasses.replace(mobilenet.DEFAULT_HYPERPARAMS, batch_norm=_BATCH_NORM)
 _RESNETS = {"resnet_basic": resnet_basic, "resnet_v1": resnet_v1, "resnet_v2": resnet_v2}
 # Channels of the map that the way up starts with, and of the maps that are added on it.
 _FPN_CHANNELS = {"resnet": (256, (256, 128, 64)), "mobilenet": (64, (64, 32, 24))}
@@ -79,8 +75,8 @@ def _mobilenet(
     inputs: tf.Tensor, layers: TrackedLayers, message: CenterNetFeatureExtractor
 ) -> list[tf.Tensor]:
     """Add MobileNetV2; the map of stride 16 is that before its channels grow from 64 to 96."""
-    options = MobileNetOptions(depth_multiplier=message.depth_multiplier, min_depth=8)
-    ends = mobilenet_v2(inputs, layers.layers.under(_MOBILENET_HYPERPARAMS), options)
+    options = mobilenet.MobileNetOptions(depth_multiplier=message.depth_multiplier, min_depth=8)
+    ends = mobilenet.mobilenet_v2(inputs, layers.layers.under(_MOBILENET_HYPERPARAMS), options)
     network = tf_keras.Model(inputs, ends.levels[5])
     middle = network.get_layer("backbone_block_9_add").output
     return [ends.levels[2], ends.levels[3], middle, ends.levels[5]]

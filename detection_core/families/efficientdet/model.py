@@ -7,17 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.base import (
-    REGULARIZATION_LOSS,
-    InputShape,
-    OneNetworkDetector,
-    by_level,
-    check_size,
-    in_float32,
-    inside_images,
-    named_detections,
-    with_total,
-)
+from detection_core.detectors import base
 from detection_core.families.efficientdet.anchors import normalized_anchors
 from detection_core.families.efficientdet.losses import (
     SEGMENTATION_LOSS,
@@ -60,7 +50,7 @@ class EfficientDetParts:
     frozen: Collection[str] = ()
 
 
-class EfficientDetModel(OneNetworkDetector[EfficientDetParts]):
+class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
     """A one-stage detector with boxes, losses and suppression in pixels of the network's input.
 
     Attributes:
@@ -86,9 +76,9 @@ class EfficientDetModel(OneNetworkDetector[EfficientDetParts]):
         return name.key in self._parts.frozen or name.original.key in self._parts.frozen
 
     @property
-    def input_shape(self) -> InputShape:
+    def input_shape(self) -> base.InputShape:
         """Return the one size of images; see `Detector.input_shape`."""
-        return InputShape.fixed(self._parts.input_size)
+        return base.InputShape.fixed(self._parts.input_size)
 
     @property
     def anchors(self) -> np.ndarray:
@@ -105,7 +95,7 @@ class EfficientDetModel(OneNetworkDetector[EfficientDetParts]):
             classes = pixel_classes(settings, truth, tuple(logits.shape[1:3]))
             found[SEGMENTATION_LOSS] = segmentation_loss(logits, classes)
         regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
-        return with_total({**found, REGULARIZATION_LOSS: regularizer})
+        return base.with_total({**found, base.REGULARIZATION_LOSS: regularizer})
 
     def gradient_factor(self, images: int) -> float:
         """Return the segmentation pixels of a batch, 1 without that head; see `Detector.gradient_factor`.
@@ -142,7 +132,7 @@ class EfficientDetModel(OneNetworkDetector[EfficientDetParts]):
         predictions, segmentation = self._outputs(self._prepared(images), training=False)
         boxes = EfficientDetBoxCoder().decode(predictions.box_codes, predictions.anchors)
         height, width = self._parts.input_size
-        return named_detections(self.suppress(predictions, images.true_sizes)) | {
+        return base.named_detections(self.suppress(predictions, images.true_sizes)) | {
             "raw_detection_boxes": box_ops.scale(boxes, 1.0 / height, 1.0 / width),
             "raw_detection_scores": tf.sigmoid(predictions.class_logits),
             **dict(zip(["segmentation_logits"], segmentation, strict=False)),
@@ -166,8 +156,8 @@ class EfficientDetModel(OneNetworkDetector[EfficientDetParts]):
 
     def _prepared(self, images: Images) -> tf.Tensor:
         size = self._parts.input_size
-        check_size(images.pixels, size)
-        inside = inside_images(images.true_sizes, size)
+        base.check_size(images.pixels, size)
+        inside = base.inside_images(images.true_sizes, size)
         blank = -1.0 if self._parts.settings.scale_range else 0.0
         return self.preprocess(images.pixels) * inside + blank * (1.0 - inside)
 
@@ -177,7 +167,7 @@ class EfficientDetModel(OneNetworkDetector[EfficientDetParts]):
 
     def _outputs(self, preprocessed: tf.Tensor, training: bool) -> tuple[AnchorPredictions, list[tf.Tensor]]:
         """Return predictions and, with a segmentation head, its logits."""
-        codes, logits, *segmentation = in_float32(self.network(preprocessed, training=training))
+        codes, logits, *segmentation = base.in_float32(self.network(preprocessed, training=training))
         anchors = tf.constant(self._parts.anchors_px)
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
         return predictions, segmentation
@@ -188,7 +178,7 @@ class EfficientDetModel(OneNetworkDetector[EfficientDetParts]):
         settings = self._parts.settings
         anchors = settings.anchors_per_location
         shapes = [(*shape, anchors) for shape in settings.map_shapes(self._parts.input_size)]
-        return by_level(found.class_logits, shapes), by_level(found.box_codes, shapes)
+        return base.by_level(found.class_logits, shapes), base.by_level(found.box_codes, shapes)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
         """Return detections after non-maximum suppression, normalised to the true image.

@@ -15,13 +15,9 @@ import tf_keras
 
 from detection_core.errors import ConfigError
 from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings, Node
+from detection_core.parts import heads
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.backbones.efficientnet import DROP_RATE, L2, EfficientNetOptions, efficientnet
-from detection_core.parts.heads import (
-    HeadOutputs,
-    LevelPredictions,
-    WeightSharedHead,
-)
 from detection_core.parts.layers.keras_layers import NearestResize
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
@@ -240,9 +236,9 @@ def build_backbone(settings: EfficientDetSettings, inputs: tf.Tensor, layers: Ne
 
 def _heads(
     settings: EfficientDetSettings, features: list[tf.Tensor], layers: NetworkLayers
-) -> LevelPredictions:
+) -> heads.LevelPredictions:
     separable = settings.separable_conv
-    head = WeightSharedHead(
+    head = heads.WeightSharedHead(
         apply_conv_hyperparams_to_heads=True,
         apply_conv_hyperparams_pointwise=True,
         num_layers_before_predictor=settings.box_class_repeats,
@@ -252,7 +248,7 @@ def _heads(
         survival_probability=settings.survival_prob,
     )
     initializer = _SEPARABLE_INITIALIZER if separable else _PLAIN_INITIALIZER
-    outputs = HeadOutputs(
+    outputs = heads.HeadOutputs(
         anchors_per_location=[settings.anchors_per_location] * len(features),
         num_class_slots=settings.num_classes,
         code_size=CODE_SIZE,

@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 
 from detection_core.allowed_values import SIDE
-from detection_core.builders.detector_parts import (
-    build_anchor_generator,
-    build_classification_loss,
-    build_hard_example_miner,
-    build_post_processing,
-)
+from detection_core.builders import detector_parts
 from detection_core.builders.heads import build_hyperparams
 from detection_core.config.messages.sizes import network_size
 from detection_core.config.model_fields import foreground_classes
 from detection_core.detectors.base import InputShape
+from detection_core.families.faster_rcnn import network
 from detection_core.families.faster_rcnn.check import finds_masks
 from detection_core.families.faster_rcnn.extractors import (
     EXTRACTORS,
@@ -27,24 +23,10 @@ from detection_core.families.faster_rcnn.extractors import (
 )
 from detection_core.families.faster_rcnn.losses import FirstStageCriterion, SecondStageCriterion
 from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnParts
-from detection_core.families.faster_rcnn.network import (
-    BACKBONES,
-    BoxHead,
-    BuiltNetwork,
-    MaskHead,
-    NetworkSettings,
-    ProposalHead,
-    Size,
-    build_box_network,
-    build_mask_network,
-    build_proposal_network,
-    build_region_network,
-)
 from detection_core.families.faster_rcnn.pyramid import INPUT_MULTIPLE, Pyramid, padded_side
 from detection_core.families.faster_rcnn.stages import ProposalOptions, lay_anchors
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.nms import NmsOptions
-from detection_core.parts.anchors.generators import AnchorGenerator
 from detection_core.parts.box_coders import FasterRcnnBoxCoder
 from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.parts.losses import ClassificationLoss, SmoothL1Loss, SoftmaxLoss
@@ -68,18 +50,41 @@ def build_faster_rcnn(
     `seed` is that of the initial weights; None makes them zeros.
     """
     del where  # Nothing here is refused.
-    generator = build_anchor_generator(message.first_stage_anchor_generator)
+    generator = detector_parts.build_anchor_generator(message.first_stage_anchor_generator)
     networks = _build_networks(message, generator.num_anchors_per_location(), seed)
     parts = FasterRcnnParts(
         num_classes=foreground_classes(message),
         stages=message.number_of_stages,
         input_shape=_input_shape(message.image_resizer),
-        preprocessing=BACKBONES[EXTRACTORS[message.feature_extractor.type].backbone].preprocessing,
+        preprocessing=network.BACKBONES[EXTRACTORS[message.feature_extractor.type].backbone].preprocessing,
         crop_size=message.initial_crop_size,
         input_multiple=INPUT_MULTIPLE if has_pyramid(message.feature_extractor) else 1,
-        proposing=_build_proposing(message, generator),
-        post_processing=build_post_processing(message.second_stage_post_processing),
-        first_criterion=_build_first_criterion(message),
+        proposing=ProposalOptions(
+            generator=generator,
+            box_coder=BOX_CODER,
+            nms=NmsOptions(
+                score_threshold=message.first_stage_nms_score_threshold,
+                iou_threshold=message.first_stage_nms_iou_threshold,
+                max_detections_per_class=message.first_stage_max_proposals,
+                max_total_detections=message.first_stage_max_proposals,
+            ),
+            clip_anchors=message.clip_anchors_to_image,
+        ),
+        post_processing=detector_parts.build_post_processing(message.second_stage_post_processing),
+        first_criterion=FirstStageCriterion(
+            assigner=AnchorTargetAssigner(
+                similarity=iou_ops.iou,
+                matcher=_matcher(0.7, 0.3, force=True),
+                box_coder=BOX_CODER,
+                num_classes=1,
+            ),
+            sampler=BalancedSampler(positive_fraction=message.first_stage_positive_balance_fraction),
+            sample_size=message.first_stage_minibatch_size,
+            classification=SoftmaxLoss(logit_scale=1.0),
+            localization=SmoothL1Loss(delta=1.0),
+            classification_weight=message.first_stage_objectness_loss_weight,
+            localization_weight=message.first_stage_localization_loss_weight,
+        ),
         second_criterion=_build_second_criterion(message),
         regularizers={name: built.regularizers for name, built in networks.items()},
     )
@@ -89,36 +94,36 @@ def build_faster_rcnn(
 @static_shapes()
 def _build_networks(
     message: faster_rcnn_pb2.FasterRcnn, anchors_per_location: Sequence[int], seed: int | None
-) -> Mapping[str, BuiltNetwork]:
+) -> Mapping[str, network.BuiltNetwork]:
     extractor = message.feature_extractor
-    settings = NetworkSettings(
-        backbone=BACKBONES[EXTRACTORS[extractor.type].backbone],
+    settings = network.NetworkSettings(
+        backbone=network.BACKBONES[EXTRACTORS[extractor.type].backbone],
         stride=extractor.first_stage_features_stride,
         pyramid=_pyramid(extractor) if has_pyramid(extractor) else None,
         freeze_batch_norm=not extractor.batch_norm_trainable,
         seed=seed,
     )
-    head = ProposalHead(
+    head = network.ProposalHead(
         hyperparams=build_hyperparams(message.first_stage_box_predictor_conv_hyperparams),
         depth=message.first_stage_box_predictor_depth,
         kernel_size=message.first_stage_box_predictor_kernel_size,
         atrous_rate=message.first_stage_atrous_rate,
         anchors_per_location=anchors_per_location,
     )
-    size: Size = network_size(message.image_resizer) or (None, None)
+    size: network.Size = network_size(message.image_resizer) or (None, None)
     if settings.pyramid is not None:
         size = padded_side(size[0], INPUT_MULTIPLE), padded_side(size[1], INPUT_MULTIPLE)
-    networks = {"proposals": build_proposal_network(settings, head, size)}
+    networks = {"proposals": network.build_proposal_network(settings, head, size)}
     if message.number_of_stages == 1:
         return networks
     channels = networks["proposals"].network.outputs[0].shape[-1]
     pool = (message.maxpool_kernel_size, message.maxpool_stride)
-    networks["regions"] = build_region_network(settings, channels, message.initial_crop_size, pool)
+    networks["regions"] = network.build_region_network(settings, channels, message.initial_crop_size, pool)
     shape = tuple(networks["regions"].network.outputs[0].shape[1:])
     predictor = message.second_stage_box_predictor.mask_rcnn_box_predictor
-    networks["boxes"] = build_box_network(settings, _box_head(message, predictor), shape)
+    networks["boxes"] = network.build_box_network(settings, _box_head(message, predictor), shape)
     if finds_masks(message):
-        networks["masks"] = build_mask_network(settings, _mask_head(message, predictor), shape)
+        networks["masks"] = network.build_mask_network(settings, _mask_head(message, predictor), shape)
     return networks
 
 
@@ -148,8 +153,8 @@ def _input_shape(resizer: ImageResizer) -> InputShape:
     return InputShape(smallest=(1, 1), largest=(int(bound), int(bound)))
 
 
-def _box_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> BoxHead:
-    return BoxHead(
+def _box_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> network.BoxHead:
+    return network.BoxHead(
         hyperparams=build_hyperparams(predictor.fc_hyperparams),
         num_classes=message.num_classes,
         class_agnostic=predictor.share_box_across_classes,
@@ -157,8 +162,8 @@ def _box_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> BoxHead:
     )
 
 
-def _mask_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> MaskHead:
-    return MaskHead(
+def _mask_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> network.MaskHead:
+    return network.MaskHead(
         hyperparams=build_hyperparams(predictor.conv_hyperparams),
         num_classes=message.num_classes,
         class_agnostic=predictor.masks_are_class_agnostic,
@@ -169,43 +174,12 @@ def _mask_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> MaskHead:
     )
 
 
-def _build_proposing(message: faster_rcnn_pb2.FasterRcnn, generator: AnchorGenerator) -> ProposalOptions:
-    return ProposalOptions(
-        generator=generator,
-        box_coder=BOX_CODER,
-        nms=NmsOptions(
-            score_threshold=message.first_stage_nms_score_threshold,
-            iou_threshold=message.first_stage_nms_iou_threshold,
-            max_detections_per_class=message.first_stage_max_proposals,
-            max_total_detections=message.first_stage_max_proposals,
-        ),
-        clip_anchors=message.clip_anchors_to_image,
-    )
-
-
 def _matcher(matched: float, unmatched: float, *, force: bool) -> ArgMaxMatcher:
     return ArgMaxMatcher(
         matched_threshold=matched,
         unmatched_threshold=unmatched,
         negatives_lower_than_unmatched=True,
         force_match_for_each_row=force,
-    )
-
-
-def _build_first_criterion(message: faster_rcnn_pb2.FasterRcnn) -> FirstStageCriterion:
-    return FirstStageCriterion(
-        assigner=AnchorTargetAssigner(
-            similarity=iou_ops.iou,
-            matcher=_matcher(0.7, 0.3, force=True),
-            box_coder=BOX_CODER,
-            num_classes=1,
-        ),
-        sampler=BalancedSampler(positive_fraction=message.first_stage_positive_balance_fraction),
-        sample_size=message.first_stage_minibatch_size,
-        classification=SoftmaxLoss(logit_scale=1.0),
-        localization=SmoothL1Loss(delta=1.0),
-        classification_weight=message.first_stage_objectness_loss_weight,
-        localization_weight=message.first_stage_localization_loss_weight,
     )
 
 
@@ -230,7 +204,7 @@ def _build_second_criterion(message: faster_rcnn_pb2.FasterRcnn) -> SecondStageC
         classification_weight=weights.classification_weight,
         localization_weight=weights.localization_weight,
         mask_weight=message.second_stage_mask_prediction_loss_weight,
-        miner=build_hard_example_miner(weights),
+        miner=detector_parts.build_hard_example_miner(weights),
     )
 
 
@@ -238,7 +212,7 @@ def _second_classification(message: faster_rcnn_pb2.FasterRcnn) -> Classificatio
     """Build the loss of the second stage's classes: cross entropy if the config names none."""
     if not message.HasField("second_stage_classification_loss"):
         return SoftmaxLoss(logit_scale=1.0)
-    return build_classification_loss(message.second_stage_classification_loss)
+    return detector_parts.build_classification_loss(message.second_stage_classification_loss)
 
 
 def anchor_boxes(message: FasterRcnn, where: str) -> np.ndarray | None:
@@ -250,7 +224,7 @@ def anchor_boxes(message: FasterRcnn, where: str) -> np.ndarray | None:
     multiple = INPUT_MULTIPLE if has_pyramid(message.feature_extractor) else 1
     rows, columns = (-(-side // multiple) * multiple for side in size)
     shapes = [(-(-rows // stride), -(-columns // stride)) for stride in strides(message.feature_extractor)]
-    generator = build_anchor_generator(message.first_stage_anchor_generator)
+    generator = detector_parts.build_anchor_generator(message.first_stage_anchor_generator)
     anchors: np.ndarray = lay_anchors(generator, shapes, size).numpy()
     return anchors
 
@@ -311,7 +285,7 @@ def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> Fast
         }
     return FasterRcnnDescription(
         feature_extractor=extractor,
-        family=BACKBONES[EXTRACTORS[extractor].backbone].family,
+        family=network.BACKBONES[EXTRACTORS[extractor].backbone].family,
         stages=detector.stages,
         strides=tuple(strides(message.feature_extractor)),
         anchors_per_location=tuple(detector.parts.proposing.generator.num_anchors_per_location()),

@@ -1,7 +1,5 @@
 """Names of a two-stage detector's variables in existing checkpoints."""
 
-from collections.abc import Iterable
-
 import tensorflow as tf
 import tf_keras
 
@@ -11,8 +9,10 @@ from detection_core.detectors.checkpoint_names import (
     FineTuneOptions,
     Naming,
     below,
+    pyramid_path,
     rename_paths,
     rewritten_layer,
+    top_level,
 )
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
 from detection_core.families.faster_rcnn.tensorflow_1_names import (
@@ -74,7 +74,7 @@ def _layer_paths(network: tf_keras.Model, *, regions: bool) -> list[tuple[tf_ker
     weighted = [layer for layer in network.layers if layer.weights]
     numbered = [layer.name for layer in weighted if regions or in_backbone(layer.name)]
     numbers = {name: number for number, name in enumerate(numbered)}
-    top = _top_level(names)
+    top = top_level(filter(None, map(parse_layer_name, names)))
     features = _REGIONS if regions else _PYRAMID_BACKBONE if top else _PROPOSALS
     return [
         (
@@ -85,21 +85,6 @@ def _layer_paths(network: tf_keras.Model, *, regions: bool) -> list[tuple[tf_ker
         )
         for layer in weighted
     ]
-
-
-def _top_level(names: Iterable[str]) -> int:
-    """Return the coarsest level that a pyramid takes from the backbone; 0 without a pyramid."""
-    parsed = (parse_layer_name(name) for name in names)
-    return max((name.indices[0] for name in parsed if name and name.part == "fpn_lateral"), default=0)
-
-
-def _pyramid_path(name: LayerName, top: int) -> str:
-    """Return the path of a pyramid's layer; lists have the coarsest level first, coarse layers the finest."""
-    above = name.indices[0] - top
-    if name.part == "fpn_lateral":
-        return f"{_FPN}/residual_blocks/{-above - 1}/0" if above else f"{_FPN}/top_layers/0"
-    folder = f"{_COARSE}/{above - 1}" if name.part == "fpn_coarse" else f"{_FPN}/conv_layers/{-above - 1}"
-    return f"{folder}/{int(name.norm)}"
 
 
 def _head_path(name: str, names: set[str], top: int) -> str:
@@ -115,7 +100,7 @@ def _head_path(name: str, names: set[str], top: int) -> str:
         kind, layers = _RPN_PREDICTORS[own.piece]
         return f"{_RPN_HEADS}/{kind}/{own.number or 0}/{layers}/0"
     if own.part.startswith("fpn_"):
-        return _pyramid_path(own, top)
+        return pyramid_path(own, top, _FPN, _COARSE)
     return _mask_path(own, name, names)
 
 
@@ -145,7 +130,7 @@ def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> Fillabl
     layers = model.proposal_network.layers
     first = sum(1 for layer in layers if layer.weights and in_backbone(layer.name))
     folders = [(_PROPOSALS, 0), (_REGIONS, first)]
-    if _top_level(layer.name for layer in layers):
+    if any(layer.name.startswith("fpn_lateral_") for layer in layers):
         folders = [(_PYRAMID_BACKBONE, 0)]
 
     def path_in(path: str) -> str | None:

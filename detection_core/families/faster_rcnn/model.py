@@ -7,14 +7,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.base import (
-    REGULARIZATION_LOSS,
-    Detector,
-    InputShape,
-    in_float32,
-    named_detections,
-    with_total,
-)
+from detection_core.detectors import base
 from detection_core.families.faster_rcnn.losses import (
     FirstStageCriterion,
     SecondStageCriterion,
@@ -43,12 +36,8 @@ from detection_core.ops.nms import multiclass_nms
 from detection_core.ops.post_processing import PostProcessing
 from detection_core.ops.update_draws import update_draws
 from detection_core.parts.anchor_criterion import AnchorPredictions
+from detection_core.parts.layers import layer_hyperparams
 from detection_core.parts.layers.keras_layers import PREPROCESSORS
-from detection_core.parts.layers.layer_hyperparams import (
-    Regularizer,
-    regularization_loss,
-    regularized_variables,
-)
 from detection_core.structures import Batch, Detections, Images, box_detections
 
 FIRST_STAGE_LOSSES = ("Loss/RPNLoss/localization_loss", "Loss/RPNLoss/objectness_loss")
@@ -79,7 +68,7 @@ class FasterRcnnParts:
 
     num_classes: int
     stages: int
-    input_shape: InputShape
+    input_shape: base.InputShape
     preprocessing: str
     crop_size: int
     input_multiple: int = 1
@@ -87,10 +76,10 @@ class FasterRcnnParts:
     post_processing: PostProcessing
     first_criterion: FirstStageCriterion
     second_criterion: SecondStageCriterion
-    regularizers: Mapping[str, Mapping[str, Regularizer]]
+    regularizers: Mapping[str, Mapping[str, layer_hyperparams.Regularizer]]
 
 
-class FasterRcnnModel(Detector):
+class FasterRcnnModel(base.Detector):
     """A detector that proposes regions, classifies and refines them, and may find their masks.
 
     Ren et al., Faster R-CNN, 2015, https://arxiv.org/abs/1506.01497; He et al., Mask R-CNN, 2017,
@@ -133,7 +122,7 @@ class FasterRcnnModel(Detector):
         return {"regions": proposals + masked, "boxes": proposals, "masks": masked}.get(name, 1)
 
     @property
-    def input_shape(self) -> InputShape:
+    def input_shape(self) -> base.InputShape:
         """Return the allowed sizes of images; see `Detector.input_shape`."""
         return self._parts.input_shape
 
@@ -157,7 +146,7 @@ class FasterRcnnModel(Detector):
         size = _sides(pixels)
         pixels = pad_pixels(pixels, self._parts.input_multiple)
         *maps, codes, logits = self.proposal_network(pixels, training=training)
-        codes, logits = in_float32((codes, logits))
+        codes, logits = base.in_float32((codes, logits))
         shapes = [_sides(features) for features in maps]
         anchors = lay_anchors(self._parts.proposing.generator, shapes, size)
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
@@ -181,7 +170,7 @@ class FasterRcnnModel(Detector):
     def second_stage(self, regions: tf.Tensor, proposals: Proposals, training: bool) -> RegionPredictions:
         """Classify and refine proposals from the features of their regions; without masks."""
         assert self.box_network is not None
-        codes, logits = in_float32(self.box_network(regions, training=training))
+        codes, logits = base.in_float32(self.box_network(regions, training=training))
         leading = tf.shape(proposals.boxes)[:2]
         batch, number = proposals.boxes.shape[:2]
         codes = tf.reshape(codes, tf.concat([leading, codes.shape[1:]], axis=0))
@@ -200,7 +189,7 @@ class FasterRcnnModel(Detector):
             float32 [B, N, h, w, M].
         """
         assert self.mask_network is not None
-        (logits,) = in_float32([self.mask_network(regions, training=training)])
+        (logits,) = base.in_float32([self.mask_network(regions, training=training)])
         return tf.reshape(logits, tf.concat([leading, logits.shape[1:]], axis=0))
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
@@ -221,7 +210,7 @@ class FasterRcnnModel(Detector):
         losses = dict(zip(FIRST_STAGE_LOSSES, self._parts.first_criterion(kept, batch.truth), strict=True))
         if self.stages > 1:
             losses |= self._later_losses(first, batch, training)
-        return with_total(losses | {REGULARIZATION_LOSS: self._regularization()})
+        return base.with_total(losses | {base.REGULARIZATION_LOSS: self._regularization()})
 
     def _later_losses(self, first: FirstStage, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         criterion, proposals = self._parts.second_criterion, self.propose(first, batch.images.true_sizes)
@@ -239,9 +228,9 @@ class FasterRcnnModel(Detector):
         found = [
             pair
             for name, network in self.networks.items()
-            for pair in regularized_variables(network, self._parts.regularizers[name])
+            for pair in layer_hyperparams.regularized_variables(network, self._parts.regularizers[name])
         ]
-        return regularization_loss(found)
+        return layer_hyperparams.regularization_loss(found)
 
     def predict(self, images: Images) -> Stages:
         """Run the first two stages in inference mode."""
@@ -313,7 +302,7 @@ class FasterRcnnModel(Detector):
             further["mask_predictions"] = tf.reshape(
                 tf.transpose(logits, [0, 1, 4, 2, 3]), [-1, logits.shape[4], *logits.shape[2:4]]
             )
-        return named_detections(detections) | further
+        return base.named_detections(detections) | further
 
 
 def with_masks(detections: Detections, logits: tf.Tensor) -> Detections:

@@ -15,13 +15,7 @@ from detection_core.detectors.checkpoint_names import (
 from detection_core.families.faster_rcnn.extractors import NAMED_EXTRACTORS
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
 from detection_core.parts.backbones import inception, inception_resnet_v2, resnet_v1
-from detection_core.parts.layers.layer_names import (
-    LayerName,
-    in_backbone,
-    parse_layer_name,
-    parse_variable_name,
-    split_norm,
-)
+from detection_core.parts.layers import layer_names
 
 FIRST, SECOND = "FirstStageFeatureExtractor/", "SecondStageFeatureExtractor/"
 _HEAD = "SecondStageBoxPredictor"
@@ -34,7 +28,7 @@ _HEADS = {
 }
 _LEAVES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "depthwise_weights"}
 _INCEPTION_V2 = inception.slim_scopes(inception.V2_STEM, inception.V2_MODULES)
-_BACKBONES: Mapping[str, tuple[str, Callable[[LayerName], str]]] = {
+_BACKBONES: Mapping[str, tuple[str, Callable[[layer_names.LayerName], str]]] = {
     **{
         f"faster_rcnn_resnet{depth}_keras": (f"resnet_v1_{depth}", resnet_v1.slim_scope)
         for depth in resnet_v1.BLOCKS
@@ -64,19 +58,19 @@ def _of_network(network: tf_keras.Model, stage: str, extractor: str) -> Iterator
     backbone, scope_of = _BACKBONES[extractor]
     heads = {**_HEADS, **_mask_scopes(network)}
     for layer in (layer for layer in network.layers if layer.weights):
-        plain, normalised = split_norm(layer.name)
-        parsed = parse_layer_name(plain)
-        if in_backbone(plain) and parsed is not None:
+        plain, normalised = layer_names.split_norm(layer.name)
+        parsed = layer_names.parse_layer_name(plain)
+        if layer_names.in_backbone(plain) and parsed is not None:
             path = f"{stage}{backbone}/{scope_of(parsed)}"
         else:
             path = heads[plain]
         for variable in layer.weights:
-            leaf = parse_variable_name(variable).weight
+            leaf = layer_names.parse_variable_name(variable).weight
             own = f"BatchNorm/{leaf}" if normalised else _leaf(leaf, parsed)
             yield f"{path}/{own}", variable
 
 
-def _leaf(leaf: str, layer: LayerName | None) -> str:
+def _leaf(leaf: str, layer: layer_names.LayerName | None) -> str:
     """Name a variable; both halves of a separable convolution have one scope."""
     if layer is not None and layer.piece == "pointwise" and leaf == "kernel":
         return "pointwise_weights"
@@ -86,7 +80,7 @@ def _leaf(leaf: str, layer: LayerName | None) -> str:
 def _mask_scopes(network: tf_keras.Model) -> dict[str, str]:
     """Number the convolutions of the mask head, which have no names there."""
     parsed = {
-        layer.name: parse_layer_name(layer.name)
+        layer.name: layer_names.parse_layer_name(layer.name)
         for layer in network.layers
         if isinstance(layer, tf_keras.layers.Conv2D)
     }

@@ -4,14 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from detection_core.allowed_values import POSITIVE_FRACTION
+from detection_core.config.messages import sizes
 from detection_core.config.messages.anchors import anchors_per_location, code_size, layer_count, layer_field
 from detection_core.config.messages.detector_parts import CLIP_RANGE, OPERATION
-from detection_core.config.messages.sizes import (
-    Laid,
-    fixed_size_problems,
-    one_size_problems,
-    prediction_problems,
-)
 from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.ssd import extractors
@@ -21,7 +16,7 @@ _CODER = "faster_rcnn_box_coder"
 
 
 def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
-    yield from one_size_problems(ssd.image_resizer, f"{path}.image_resizer")
+    yield from sizes.one_size_problems(ssd.image_resizer, f"{path}.image_resizer")
     if not list(extractors.extractor_problems(ssd.feature_extractor, f"{path}.feature_extractor")):
         yield from fitting_problems(ssd, path)
     yield from _head(ssd, path)
@@ -106,8 +101,8 @@ def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Proble
         return
     shapes = extractors.map_shapes(ssd.feature_extractor, *size)
     anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
-    laid = Laid(anchors, max(counts), f"{path}.anchor_generator")
-    yield from prediction_problems(laid, ssd.num_classes, f"{path}.num_classes")
+    laid = sizes.Laid(anchors, max(counts), f"{path}.anchor_generator")
+    yield from sizes.prediction_problems(laid, ssd.num_classes, f"{path}.num_classes")
 
 
 def _is_countable(ssd: Ssd) -> bool:
@@ -119,7 +114,7 @@ def _is_countable(ssd: Ssd) -> bool:
 
 def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
     """Find obstacles to exporting a one-stage detector to TensorFlow Lite with a fixed input."""
-    yield from fixed_size_problems(ssd.image_resizer, path)
+    yield from sizes.fixed_size_problems(ssd.image_resizer, path)
     yield from box_coder_problems(ssd, f"{path}.box_coder")
     suppression = ssd.post_processing.batch_non_max_suppression
     if not POSITIVE_FRACTION.holds(suppression.iou_threshold):

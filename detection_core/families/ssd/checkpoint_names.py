@@ -12,8 +12,10 @@ from detection_core.detectors.checkpoint_names import (
     FineTuneOptions,
     Naming,
     below,
+    pyramid_path,
     rename_paths,
     rewritten_layer,
+    top_level,
 )
 from detection_core.families.ssd.model import SsdModel
 from detection_core.families.ssd.scoped_names import FAMILIES, FEATURE_EXTRACTOR, scoped_variables
@@ -88,23 +90,9 @@ _EXTRA = "_feature_extractor/feature_map_generator/convolutions"
 _EXTRA_OF_MOBILENET_V1 = "_feature_extractor/_feature_map_generator/convolutions"
 
 
-def _top_level(names: NetworkNames) -> int:
-    return max(name.indices[0] for name in names.parsed if name.part == "fpn_lateral")
-
-
-def _lateral(name: LayerName, names: NetworkNames) -> str:
-    below_top = _top_level(names) - name.indices[0]
-    return f"{_FPN}/residual_blocks/{below_top - 1}/0" if below_top else f"{_FPN}/top_layers/0"
-
-
-def _block(name: LayerName, names: NetworkNames) -> str:
-    """A convolution, normalisation and activation in a list, after explicit padding, if any."""
-    level = name.indices[0]
-    offset = level - _top_level(names)
-    coarse = name.part == "fpn_coarse"
-    folder = f"{_COARSE}/{offset - 1}" if coarse else f"{_FPN}/conv_layers/{-offset - 1}"
-    slot = names.slot_after_padding(f"{name.part}_{level}") + name.norm
-    return f"{folder}/{slot}"
+def _pyramid(name: LayerName, names: NetworkNames) -> str:
+    padding = names.slot_after_padding(f"{name.part}_{name.indices[0]}")
+    return pyramid_path(name, top_level(names.parsed), _FPN, _COARSE, padding)
 
 
 # Slots in an extra layer's list, without explicit padding.
@@ -139,8 +127,8 @@ def _bifpn_block(name: LayerName, names: NetworkNames) -> str:
 
 
 NECK_RULES: PathRules = {
-    **for_roles(_lateral, ["fpn_lateral_N"]),
-    **for_roles(_block, ["fpn_smooth_N", "fpn_coarse_N"], ("", "depthwise", "pointwise", "bn")),
+    **for_roles(_pyramid, ["fpn_lateral_N"]),
+    **for_roles(_pyramid, ["fpn_smooth_N", "fpn_coarse_N"], ("", "depthwise", "pointwise", "bn")),
     **for_roles(_extra, ["extra_N"], _EXTRA_SLOTS),
     **for_roles(_bifpn_input, ["bifpn_N_input_N"], ("", "bn")),
     **for_roles(lambda name, names: f"{_BIFPN}/node_combine_op/{name.indices[0]}", ["bifpn_N"], ("combine",)),

@@ -9,16 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.base import (
-    REGULARIZATION_LOSS,
-    InputShape,
-    OneNetworkDetector,
-    by_level,
-    check_size,
-    in_float32,
-    named_detections,
-    with_total,
-)
+from detection_core.detectors import base
 from detection_core.ops.nms import multiclass_nms
 from detection_core.ops.post_processing import PostProcessing, ScoreConverter
 from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
@@ -89,7 +80,7 @@ class SsdParts:
     regularizers: Mapping[str, Regularizer]
 
 
-class SsdModel(OneNetworkDetector[SsdParts]):
+class SsdModel(base.OneNetworkDetector[SsdParts]):
     """A detector whose network predicts for fixed anchors.
 
     Liu et al., SSD: Single Shot MultiBox Detector, 2016, https://arxiv.org/abs/1512.02325; with other
@@ -111,10 +102,10 @@ class SsdModel(OneNetworkDetector[SsdParts]):
         self.has_background = parts.background
 
     @property
-    def input_shape(self) -> InputShape:
+    def input_shape(self) -> base.InputShape:
         """Return the one size of images; see `Detector.input_shape`."""
         height, width = self.input_size
-        return InputShape.fixed((height, width))
+        return base.InputShape.fixed((height, width))
 
     @property
     def levels(self) -> tuple[AnchorLevel, ...]:
@@ -149,7 +140,7 @@ class SsdModel(OneNetworkDetector[SsdParts]):
         detections, anchors = self.suppress(predictions, images.true_sizes)
         filled = tf.sequence_mask(detections.count, tf.shape(anchors)[1])[..., tf.newaxis]
         scores = tf.where(filled, tf.gather(raw_scores, anchors, batch_dims=1), 0.0)
-        return named_detections(detections) | {
+        return base.named_detections(detections) | {
             "detection_anchor_indices": tf.cast(anchors, tf.float32),
             "detection_multiclass_scores": scores,
             "raw_detection_boxes": raw.boxes,
@@ -168,8 +159,8 @@ class SsdModel(OneNetworkDetector[SsdParts]):
         Raises:
             ModelError: when the images do not have the network's input size (static check).
         """
-        check_size(images.pixels, self._parts.input_size)
-        codes, logits = in_float32(self.network(self.preprocess(images.pixels), training=training))
+        base.check_size(images.pixels, self._parts.input_size)
+        codes, logits = base.in_float32(self.network(self.preprocess(images.pixels), training=training))
         lowest, highest = self._parts.code_clip
         if math.isfinite(lowest) or math.isfinite(highest):
             codes = tf.clip_by_value(codes, lowest, highest)
@@ -184,17 +175,17 @@ class SsdModel(OneNetworkDetector[SsdParts]):
             (level.rows, level.columns, level.anchors // (level.rows * level.columns))
             for level in self.levels
         ]
-        return by_level(logits, shapes), by_level(codes, shapes)
+        return base.by_level(logits, shapes), base.by_level(codes, shapes)
 
     def compare(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth of the same images; return the same as `Detector.losses`."""
         found = self._parts.criterion(predictions, truth)
         regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
-        return with_total(
+        return base.with_total(
             {
                 LOCALIZATION_LOSS: found.localization,
                 CLASSIFICATION_LOSS: found.classification,
-                REGULARIZATION_LOSS: regularizer,
+                base.REGULARIZATION_LOSS: regularizer,
             }
         )
 

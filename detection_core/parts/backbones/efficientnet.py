@@ -11,13 +11,8 @@ import tf_keras
 
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.backbones.mobilenet import round_channels
+from detection_core.parts.layers import layer_hyperparams
 from detection_core.parts.layers.keras_layers import stochastic_depth
-from detection_core.parts.layers.layer_hyperparams import (
-    BatchNormOptions,
-    InitializerOptions,
-    LayerHyperparams,
-    Regularizer,
-)
 from detection_core.parts.layers.network_layers import NetworkLayers, squeeze_excite
 
 # Table 1: (kernel size, expansion, channels, number of blocks, stride of the first block) of B0
@@ -56,13 +51,13 @@ SQUEEZE_RATIO = 0.25
 DROP_RATE = 0.2
 
 # Used where the config does not override it.
-DEFAULT_HYPERPARAMS = LayerHyperparams(
-    initializer=InitializerOptions(
+DEFAULT_HYPERPARAMS = layer_hyperparams.LayerHyperparams(
+    initializer=layer_hyperparams.InitializerOptions(
         class_name="VarianceScaling",
         arguments={"scale": 2.0, "mode": "fan_out", "distribution": "truncated_normal"},
     ),
-    regularizer=Regularizer(kind="l2", weight=0.00001),
-    batch_norm=BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True),
+    regularizer=layer_hyperparams.Regularizer(kind="l2", weight=0.00001),
+    batch_norm=layer_hyperparams.BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True),
     activation="swish",
 )
 

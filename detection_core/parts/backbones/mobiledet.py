@@ -8,12 +8,7 @@ import tensorflow as tf
 
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder
-from detection_core.parts.layers.layer_hyperparams import (
-    BatchNormOptions,
-    InitializerOptions,
-    LayerHyperparams,
-    Regularizer,
-)
+from detection_core.parts.layers import layer_hyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 _DIVISOR = 8
@@ -21,10 +16,10 @@ _OF_TRUNCATED = 0.87962566103423978
 """Standard deviation of a standard normal distribution truncated at two deviations."""
 
 # Configs do not override these.
-DEFAULT_HYPERPARAMS = LayerHyperparams(
-    initializer=InitializerOptions(class_name="HeNormal"),
-    regularizer=Regularizer(kind="l2", weight=0.00004),
-    batch_norm=BatchNormOptions(momentum=0.99, epsilon=0.01, center=True, scale=True),
+DEFAULT_HYPERPARAMS = layer_hyperparams.LayerHyperparams(
+    initializer=layer_hyperparams.InitializerOptions(class_name="HeNormal"),
+    regularizer=layer_hyperparams.Regularizer(kind="l2", weight=0.00004),
+    batch_norm=layer_hyperparams.BatchNormOptions(momentum=0.99, epsilon=0.01, center=True, scale=True),
     activation="relu6",
 )
 
@@ -122,10 +117,10 @@ def _rounded(channels: float) -> int:
     return max(_DIVISOR, int(channels / _DIVISOR + 0.5) * _DIVISOR)
 
 
-def _depthwise_initializer(kernel_size: int) -> InitializerOptions:
+def _depthwise_initializer(kernel_size: int) -> layer_hyperparams.InitializerOptions:
     """Return He's initializer, https://arxiv.org/abs/1502.01852, with the fan-in of one channel."""
     deviation = math.sqrt(2.0) / kernel_size / _OF_TRUNCATED
-    return InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": deviation})
+    return layer_hyperparams.InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": deviation})
 
 
 def mobiledet(

@@ -6,12 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.layers.layer_hyperparams import (
-    BatchNormOptions,
-    InitializerOptions,
-    LayerHyperparams,
-    Regularizer,
-)
+from detection_core.parts.layers import layer_hyperparams
 from detection_core.parts.layers.layer_names import LayerName
 from detection_core.parts.layers.network_layers import NetworkLayers
 
@@ -21,10 +16,10 @@ STAGE_CHANNELS = (64, 128, 256, 512)
 EXPANSION = 4
 
 # Used where the config does not override it.
-DEFAULT_HYPERPARAMS = LayerHyperparams(
-    initializer=InitializerOptions(class_name="VarianceScaling"),
-    regularizer=Regularizer(kind="l2", weight=0.0002),
-    batch_norm=BatchNormOptions(momentum=0.997, epsilon=1e-5, center=True, scale=True),
+DEFAULT_HYPERPARAMS = layer_hyperparams.LayerHyperparams(
+    initializer=layer_hyperparams.InitializerOptions(class_name="VarianceScaling"),
+    regularizer=layer_hyperparams.Regularizer(kind="l2", weight=0.0002),
+    batch_norm=layer_hyperparams.BatchNormOptions(momentum=0.997, epsilon=1e-5, center=True, scale=True),
     activation="relu",
 )
 

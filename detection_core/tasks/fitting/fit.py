@@ -13,12 +13,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import HISTORY, LEFT_OUT, LOGS, VALIDATIONS, FitReport, LeftOut
-from detection_core.builders.datasets import (
-    WorkerShard,
-    build_train_dataset,
-    find_bad_train_records,
-    naming_bad_train_records,
-)
+from detection_core.builders import datasets
 from detection_core.builders.detector import configured_model
 from detection_core.builders.train_plan import TrainPlan, build_optimization
 from detection_core.config.load import write_as_run
@@ -220,7 +215,7 @@ def _train(
     actions: list[TrainingAction] = []
     if current_worker().is_chief:
         actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
-    with naming_bad_train_records(config, label_map=label_map):
+    with datasets.naming_bad_train_records(config, label_map=label_map):
         return run_training(
             request.scales or request.model,
             _dataset_factory(request, left_out),
@@ -238,10 +233,10 @@ def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callab
     worker = current_worker()
     # A worker's dataset comes in batches for one replica, see `distribution.distributed`.
     replicas = tf.distribute.get_strategy().num_replicas_in_sync if worker.count > 1 else 1
-    shard = WorkerShard(
+    shard = datasets.WorkerShard(
         worker=worker.index, workers=worker.count, replicas=replicas, left_out=tuple(left_out)
     )
-    return lambda start: build_train_dataset(
+    return lambda start: datasets.build_train_dataset(
         request.config,
         label_map=request.label_map,
         batch_size=request.plan.batch_size,
@@ -253,7 +248,7 @@ def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callab
 
 def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
     """Return the records to leave out; raise DataError if none explains the error, or beyond the limit."""
-    found, records = find_bad_train_records(request.config, label_map=request.label_map)
+    found, records = datasets.find_bad_train_records(request.config, label_map=request.label_map)
     if not found:
         raise error
     for record in found[:_NAMED]:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from PIL import Image
 
 from pipeline.cli import parser, supervisor
-from pipeline.cli.base import TRUST, Group
+from pipeline.cli.base import Group
 from tests.support.blobs import BlobDetector, save, scenes
 from tests.support.command_line import has_ended
 
@@ -69,7 +69,9 @@ def test_exit_codes_output_and_tracebacks_stay():
 def test_verbs_that_run_models_of_others_are_watched_but_in_processes_with_tensorflow(monkeypatch):
     known = [verb for verb in parser.VERBS if not isinstance(verb, Group)]
     assert {verb.name for verb in known} >= supervisor.VERBS
-    assert {verb.name for verb in known if TRUST in verb.arguments} <= supervisor.VERBS
+    assert {
+        verb.name for verb in known if any("--trust" in a.flags for a in verb.all_arguments())
+    } <= supervisor.VERBS
     assert "tensorflow" in sys.modules
     monkeypatch.delattr(os, "fork")
     assert [supervisor.supervise(words) for words in ([], ["run"], ["predict"])] == [None] * 3

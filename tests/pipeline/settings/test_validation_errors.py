@@ -35,11 +35,11 @@ class Outer(types.Settings):
     share: float = 0.5
     on: bool = False
     kind: Literal["", "red", "blue"] = ""
-    names: Annotated[list[types.Text], types.NOT_EMPTY] = types.setting(lambda: ["x"], "")
-    table: dict[types.Text, Split] = types.setting(dict, "")
+    names: Annotated[list[types.Text], types.NOT_EMPTY] = types.from_factory(lambda: ["x"])
+    table: dict[types.Text, Split] = types.from_factory(dict)
     note: types.MultilineText = ""
     word: Annotated[types.Text, types.one_of("a", "b")] = "a"
-    free: dict[types.Text, types.Plain] = types.setting(dict, "")
+    free: dict[types.Text, types.Plain] = types.from_factory(dict)
     when: types.UnquotedText = ""
 
 
