@@ -102,6 +102,12 @@ def options_of(kind: type[Options], arguments: argparse.Namespace, **given: Any)
     return kind(**{**named, **given})
 
 
+TILES = option(
+    "--tiles",
+    "SIZE[:OVERLAP]",
+    "also detect in tiles of SIZE pixels, for small objects, and merge; neighbours share the fraction OVERLAP"
+    " (default: whole images only; overlap 0.2)",
+)
 SETTINGS = argument("settings", help="settings file of the workflow (YAML)")
 SET = argument(
     "--set",

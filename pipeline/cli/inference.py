@@ -8,10 +8,11 @@ from typing import Any, get_args
 
 from detection_core.allowed_values import PredictionFormat
 from detection_core.artifacts.json_values import encode
-from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
+from detection_core.errors import EXIT_USER_ERROR, ConfigError, DataError, one_line
 from detection_core.storage import files
 from pipeline.cli.base import (
     OUTPUT,
+    TILES,
     TRUST,
     Result,
     argument,
@@ -73,18 +74,23 @@ _DRAWN = ["pictures", "json"]
         "COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
         " in COCO's results format",
     ),
+    TILES,
     TRUST,
     resumes=True,
 )
 def predict(arguments: argparse.Namespace) -> Result:
     """Detect objects in images and videos and draw their boxes; a repeated call resumes."""
     from detection_core.artifacts.prediction import is_video
+    from detection_core.ops.tiles import parse_tiles, tile_options
     from detection_core.tasks.predicting.prediction_inputs import find_inputs
     from detection_core.tasks.predicting.prediction_journal import open_journal
 
     given = find_inputs(arguments.images, arguments.output)
     images = {path: name for path, name in given.items() if not is_video(path)}
     videos = {path: name for path, name in given.items() if path not in images}
+    tiles = tile_options(parse_tiles(arguments.tiles))
+    if tiles and videos:
+        raise ConfigError(f"expected images only, found {next(iter(videos))}", where="--tiles")
     with native_output_to(os.devnull):
         from detection_core.tasks.predict import PredictOptions, predict
         from detection_core.tasks.predicting.prediction_outputs import describe_model
@@ -103,7 +109,7 @@ def predict(arguments: argparse.Namespace) -> Result:
                     trust=arguments.trust,
                     coco_images=arguments.coco_images,
                     options=options_of(
-                        PredictOptions, arguments, names=images, journal=journal, needs_one=False
+                        PredictOptions, arguments, names=images, journal=journal, needs_one=False, tiles=tiles
                     ),
                 )
                 found = [prediction.as_json() for prediction in results] + found
@@ -112,6 +118,7 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 _KEY = (
     "min_score", "formats", "every", "max_frames", "track", "lines_only", "coco_images", "trust",
+    "tiles",
 )  # fmt: skip
 """Options whose change starts an interrupted prediction again."""
 
