@@ -1,11 +1,13 @@
 """Evaluator: compute metrics, pictures and a verdict of a detector."""
 
+import dataclasses
 from typing import Any
 
 from component_specs import EvaluatorJob
 from component_specs.annotations import options_of
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.builders.evaluation_settings import EvaluateOptions
+from detection_core.ops.tile_options import tile_options
 from detection_core.tasks.evaluate import evaluate_config
 
 
@@ -20,7 +22,7 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         evaluation_dir=job.evaluation,
         examples_dir=job.examples,
         baseline_path=job.baseline,
-        options=options_of(EvaluateOptions, job),
+        options=dataclasses.replace(options_of(EvaluateOptions, job), tiles=tile_options(job.tiles)),
     )
     write_blessing(job.blessing, bool(report.blessed), report.reasons)
     return {"blessed": report.blessed, "images": report.images, "split": report.split}

@@ -12,6 +12,7 @@ from detection_core.config.metric_names import measured_sets
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
+from detection_core.ops.tile_options import TileOptions
 from detection_core.protos.eval_pb2 import EvalConfig
 
 AS_CONFIGURED = -1
@@ -33,6 +34,7 @@ class EvaluateOptions:
         slices: features to measure parts of the split by, as for `evaluation.slices.load_features`.
         images: number of images, for the progress lines; 0 if unknown.
         write_detections: also write the detections as COCO results, `coco_results.json`.
+        tiles: detect also in tiles, for small objects; None: in whole images only.
         trust: run SavedModels even if their graphs do more than compute, such as reading files.
     """
 
@@ -45,6 +47,7 @@ class EvaluateOptions:
     slices: str = ""
     images: int = 0
     write_detections: bool = False
+    tiles: TileOptions | None = None
     trust: bool = False
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from detection_core.evaluation.signature_runner import Runner, detect_batch
 from detection_core.ops.mask_runs import as_coco, decode_mask, encode_masks
-from detection_core.ops.tiles import MergedObject, TileOptions, merge_tiles, tile_windows
+from detection_core.ops.tile_options import TileOptions
+from detection_core.ops.tiles import MergedObject, merge_tiles, tile_windows
 from detection_core.structures import Instances
 
 _BATCH = 8

@@ -6,68 +6,16 @@ image's edge, as there.
 """
 
 import dataclasses
-import math
-from collections.abc import Mapping
 
 import numpy as np
 
-from detection_core.allowed_values import DECAY, FRACTION, SIDE
-from detection_core.errors import ConfigError
+from detection_core.ops.tile_options import TileOptions
 
 SAME_OBJECT = 0.5
 """Minimum overlap of two boxes of one object."""
 
 _NEAR_EDGE = 0.01
 """Distance of a box from its tile's edge, as a fraction of the tile's side, up to which it counts as cut."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TileOptions:
-    """How images are divided.
-
-    Attributes:
-        size: side of a tile, pixels.
-        overlap: fraction of `size` that neighbours share at least. Objects up to it are whole in some tile.
-        min_visibility: fraction of a box inside a tile from which training keeps the object there.
-    """
-
-    size: int
-    overlap: float = 0.2
-    min_visibility: float = 0.3
-
-    def __post_init__(self) -> None:
-        """Check the values. Raises ConfigError if one is out of range."""
-        for name, allowed in {"size": SIDE, "overlap": DECAY, "min_visibility": FRACTION}.items():
-            value = getattr(self, name)
-            if not allowed.holds(value) or (name == "size" and value != int(value)):
-                raise ConfigError(f"expected {allowed.text}, found {value}", where=f"tiles.{name}")
-
-
-def tile_options(values: Mapping[str, float]) -> TileOptions | None:
-    """Return options from a mapping of their fields, None from an empty one; ConfigError for unknown ones."""
-    if not values:
-        return None
-    names = {field.name for field in dataclasses.fields(TileOptions)}
-    if unknown := values.keys() - names or "size" not in values:
-        found = sorted(unknown) if isinstance(unknown, set) else "no size"
-        raise ConfigError(f"expected size and any of {sorted(names)}, found {found}", where="tiles")
-    return TileOptions(**{**values, "size": int(values["size"])})
-
-
-def parse_tiles(text: str) -> dict[str, float]:
-    """Return the fields of `SIZE[:OVERLAP]`, checked; "" gives none."""
-    if not text:
-        return {}
-    try:
-        found: dict[str, float] = dict(zip(("size", "overlap"), map(float, text.split(":")), strict=False))
-        if text.count(":") > 1 or not all(map(math.isfinite, found.values())):
-            raise ValueError
-    except ValueError as error:
-        raise ConfigError(
-            f"expected SIZE or SIZE:OVERLAP like 640:0.2, found {text!r}", where="tiles"
-        ) from error
-    tile_options(found)
-    return found
 
 
 def tile_windows(height: int, width: int, options: TileOptions) -> np.ndarray:

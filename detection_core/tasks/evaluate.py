@@ -20,6 +20,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.metric_names import MASK_SETS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
+from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import known_intervals, resample
 from detection_core.evaluation.coco_results import (
     COCO_RESULTS,
@@ -43,6 +44,7 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.slices import Feature, cut, load_features, slice_map, slice_metrics
 from detection_core.evaluation.thresholds import Threshold, judge, parse_thresholds, reasons_of
+from detection_core.evaluation.tiled_runner import with_tiles
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
@@ -107,6 +109,8 @@ def _evaluate(
     options: EvaluateOptions,
 ) -> EvalReport:
     """Do what `evaluate` does; `classes` maps the category ids of COCO results to classes in [0, C)."""
+    if options.tiles and any(map(_is_results, filter(None, (model_path, baseline_path)))):
+        raise ConfigError("expected detectors to run on tiles, found detections (.json)", where="tiles")
     note = _why_not_comparable(baseline_path, label_map.class_names) if baseline_path else ""
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
     sets = options.metrics
@@ -118,7 +122,7 @@ def _evaluate(
     runners: dict[str, Runner] = {
         name: CocoResults(path, classes)
         if isinstance(truth, CocoTruth) or _is_results(path)
-        else load_runner(path, trust=options.trust)
+        else with_tiles(load_runner(path, trust=options.trust), options.tiles)
         for name, path in paths.items()
     }
     measured = measure(runners, truth(), label_map, total=options.images)

@@ -26,7 +26,7 @@ from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner, detect_batch
 from detection_core.evaluation.tiled_runner import with_tiles
-from detection_core.ops.tiles import TileOptions
+from detection_core.ops.tile_options import TileOptions
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances

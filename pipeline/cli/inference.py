@@ -81,7 +81,7 @@ _DRAWN = ["pictures", "json"]
 def predict(arguments: argparse.Namespace) -> Result:
     """Detect objects in images and videos and draw their boxes; a repeated call resumes."""
     from detection_core.artifacts.prediction import is_video
-    from detection_core.ops.tiles import parse_tiles, tile_options
+    from detection_core.ops.tile_options import parse_tiles, tile_options
     from detection_core.tasks.predicting.prediction_inputs import find_inputs
     from detection_core.tasks.predicting.prediction_journal import open_journal
 

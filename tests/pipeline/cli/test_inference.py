@@ -56,6 +56,26 @@ def test_every_format_is_written_and_folders_are_kept(model, photos, tmp_path, c
     assert told == f"4 images as csv in {tmp_path}/csv\n" and below(tmp_path / "csv") == ["detections.csv"]
 
 
+def test_tiles_find_more_and_are_refused_for_videos_and_detections(model, tmp_path, cli):
+    image = Image.new("RGB", (128, 128))
+    for place in ((10, 10), (100, 10), (90, 90)):
+        image.paste((255, 0, 0), (*place, place[0] + 8, place[1] + 8))
+    image.save(tmp_path / "a.png")
+    words = ["predict", "--model", model, tmp_path / "a.png", "--format", "json"]
+    (whole,) = cli.json(*words, "--output", tmp_path / "whole")
+    (found,) = cli.json(*words, "--output", tmp_path / "tiles", "--tiles", "64:0.25")
+    assert (len(whole["detections"]), len(found["detections"])) == (1, 4)
+    (tmp_path / "a.mp4").touch()
+    evaluate = ["evaluate", "--output", tmp_path / "e", "--tiles", "64"]
+    for words_, expected in {
+        (*words[:3], tmp_path / "a.mp4", "--output", tmp_path / "v", "--tiles", "64"): "found .*a.mp4",
+        (*words, "--output", tmp_path / "x", "--tiles", "64:1"): "from 0 to below 1, found 1",
+        (*evaluate, "--detections", "a.json", "--annotations", "b.json"): "found detections",
+        (*evaluate, "--watch", "work"): "found --watch",
+    }.items():
+        assert re.search(expected, cli.refused(*words_)), words_
+
+
 def test_batches_find_what_single_images_do(tmp_path, cli):
     pytest.importorskip("tensorflow")
     from tests.support.detectors import untrained
