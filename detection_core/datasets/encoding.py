@@ -110,6 +110,7 @@ class CheckedExample:
         image: the annotated image.
         objects: as annotated.
         boxes: (xmin, ymin, xmax, ymax) of the objects in pixels, clipped to the image.
+        masks: features of the objects' masks by key, PNG files of the image's size; empty if none has any.
         clipped: number of clipped boxes.
         converted: whether the image file was converted to PNG.
         decoded: whether the pixels were decoded.
@@ -122,6 +123,7 @@ class CheckedExample:
     image: EncodedImage
     objects: list[AnnotatedObject]
     boxes: list[Box]
+    masks: Mapping[str, Sequence[Any]]
     clipped: int
     converted: bool
     decoded: bool = False
@@ -165,27 +167,39 @@ def make_example(
         box = check_box(item, image.width, image.height)
         clipped += box != item.box
         boxes.append(box)
-    columns = {
-        **_object_columns(objects, boxes, label_ids, image),
-        **_optional_columns(objects),
-        **_mask_columns(objects, drawn_on),
-        **keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
-        **_image_columns(record, label_ids),
-    }
-    features = encode_features(image, columns)
-    data = _merged(original, features, image, turned=turned) if original else serialise_features(features)
-    return CheckedExample(
-        data=data,
+    example = CheckedExample(
+        data=b"",
         image=image,
         objects=objects,
         boxes=boxes,
+        masks=_mask_columns(objects, drawn_on),
         clipped=clipped,
         converted=converted,
         decoded=check_pixels is not None,
         turned=turned,
         annotated_as_stored=as_stored,
-        passed_through=bool(original) and data == original,
     )
+    features = example_features(example, record, label_ids, keypoints)
+    data = _merged(original, features, image, turned=turned) if original else serialise_features(features)
+    return dataclasses.replace(example, data=data, passed_through=bool(original) and data == original)
+
+
+def example_features(
+    example: CheckedExample,
+    record: AnnotatedImage,
+    label_ids: Mapping[str, int],
+    keypoints: KeypointLayout | None = None,
+) -> dict[str, bytes]:
+    """Return the serialised features of an example by key; `record` has the image-level labels."""
+    image, objects = example.image, example.objects
+    columns = {
+        **_object_columns(objects, example.boxes, label_ids, image),
+        **_optional_columns(objects),
+        **example.masks,
+        **keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
+        **_image_columns(record, label_ids),
+    }
+    return encode_features(image, columns)
 
 
 def _merged(original: bytes, features: Mapping[str, bytes], image: EncodedImage, *, turned: bool) -> bytes:

@@ -57,6 +57,15 @@ def test_the_quantized_workflow_and_those_without_quantization_or_validation(dig
     assert "data_validator" not in without and "stop_reasons" not in without["trainer"].parameters
 
 
+def test_one_setting_gives_all_steps_their_tiles(digits_settings):
+    steps = _steps(load_settings(digits_settings, ["data.tiles.size=64", "data.tiles.overlap=0.25"]))
+    tiles = {"size": 64, "overlap": 0.25, "min_visibility": 0.3}
+    assert {
+        name: s.parameters["tiles"] for name, s in steps.items() if "tiles" in s.parameters
+    } == dict.fromkeys(("example_gen", "evaluator", "quantized_evaluator"), tiles)
+    assert _steps(load_settings(digits_settings))["example_gen"].parameters["tiles"] == {}
+
+
 def test_what_a_step_needs_and_which_checks_exist(digits_settings):
     dag = build_dag(load_settings(digits_settings))
     needed = [step.id for step in before(dag, "trainer").steps]
