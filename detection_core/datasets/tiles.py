@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.data.encode import EncodedImage, serialise_features
+from detection_core.data.encode import TILE, EncodedImage, int64_feature, serialise_features
 from detection_core.data.image_header import ImageFault
 from detection_core.data.orientation import jpeg_options
 from detection_core.data.pixels import open_picture, read_pixels
@@ -36,8 +36,9 @@ def tile_examples(
 ) -> Iterator[CheckedExample]:
     """Yield the tiles of an example, then the example itself; an image no larger than a tile has no tiles.
 
-    A tile has the image's format, and as id the image's id, `@`, and its left and top edge in pixels. A JPEG
-    keeps its quantization tables. Of a record that held the image, tiles keep only known features.
+    A tile has the image's format, and as id the image's id, `@`, and its left and top edge in pixels, which
+    are also its feature `image/tile`. A JPEG keeps its quantization tables. Of a record that held the image,
+    tiles keep only known features.
 
     Args:
         example: of the whole image.
@@ -60,6 +61,7 @@ def tile_examples(
             image = _encode(pixels[top:bottom, left:right], example.image, saving, f"@{left},{top}")
             tile = _cut(example, image, window, options.min_visibility)
             features = example_features(tile, _image_labels(record, tile.objects), label_ids, keypoints)
+            features[TILE] = int64_feature([left, top])
             yield dataclasses.replace(tile, data=serialise_features(features))
     yield example
 
@@ -98,18 +100,14 @@ def _cut(
     masks: dict[str, list[Any]] = {}
     if example.masks:
         objects, masks = _cut_masks(example.masks, rows, objects, window)
-    return dataclasses.replace(
-        example,
+    return CheckedExample(
+        data=b"",
         image=image,
         objects=objects,
         boxes=[item.box for item in objects],
         masks=masks,
         clipped=0,
         converted=False,
-        decoded=False,
-        turned=False,
-        annotated_as_stored=False,
-        passed_through=False,
     )
 
 

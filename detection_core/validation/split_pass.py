@@ -126,10 +126,11 @@ def pass_over(
     features = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
     with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
         for image in images:
-            counter.add(image)
+            if not image.is_tile:  # splits, spans and folders are compared by their whole images
+                counter.add(image)
+                folders.add(image)
             if features is not None:
                 features.add(image.features)
-            folders.add(image)
             digests.add(image.sha256)
             annotations.add(image)
             sample.add(image)
@@ -137,7 +138,7 @@ def pass_over(
             objects.add(image)
             files.add(image)
             options.pictures.add(split, image)
-            if spans and (span := span_of(image, options.spans)):
+            if spans and not image.is_tile and (span := span_of(image, options.spans)):
                 spans[span].add(image)
             progress.advance()
     return SplitPass(

@@ -190,6 +190,8 @@ def test_tiles_of_an_image_lie_in_its_split_and_only_training_images_are_cut(tmp
     assert _content(folder / "Split-eval") == _content(whole / "Split-eval")
     assert card["splits"]["train"]["images"] == len(expected)
     assert card["splits"]["eval"]["images"] == len(of_split[whole, "eval"])
+    tile_edges = [e.get("image/tile") for e in _examples(folder, "train")][:10]
+    assert tile_edges == [*([left, top] for top in (0, 12, 14) for left in (0, 12, 24)), None]
     for name, values in {"tiles.overlap": {"size": 16, "overlap": 1}, "tiles": {"overlap": 0.1}}.items():
         with pytest.raises(ConfigError, match="expected") as refusal:
             _run(tmp_path, str(tmp_path / "data"), "refused", splits=ratios, tiles=values)
