@@ -230,6 +230,7 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
         parameters={
             "formats": tuple(export.formats),
             "split": settings.evaluate.split,
+            "tiles": settings.data.tiles.parameters(),
             **{name: getattr(export, name) for name in _EXPORT},
         },
         inputs=inputs,

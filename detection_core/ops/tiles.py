@@ -97,27 +97,29 @@ def _merge_class(
 ) -> list[MergedObject]:
     """Merge the detections of a class, given by falling score; `rows` are their numbers in the result."""
     cut = is_cut(boxes, windows, image)
-    left: np.ndarray = np.arange(len(rows))
+    left: np.ndarray = np.ones(len(rows), bool)
     merged = []
-    while left.size:
-        first, left = left[0], left[1:]
+    for first in range(len(rows)):
+        if not left[first]:
+            continue
+        left[first] = False
         one = MergedObject(row=int(rows[first]), score=float(scores[first]), box=boxes[first], parts=[])
-        parts, window = [int(first)], windows[first]
-        while left.size:
-            is_part = bool(is_cut(one.box, window, image))
-            same = _are_same(one.box, window, boxes[left], windows[left], is_part | cut[left])
-            joined = left[same][:1] if is_part else left[:0]
-            if not joined.size:
-                left = left[~(same | (cut[left] & (_share_inside(boxes[left], one.box) >= SAME_OBJECT)))]
+        parts, window, is_part = [first], windows[first], bool(cut[first])
+        while (near := np.flatnonzero(left & _touch(boxes, one.box))).size:
+            same = _are_same(one.box, window, boxes[near], windows[near], is_part | cut[near])
+            if not (is_part and same.any()):
+                inside = cut[near] & (_share_inside(boxes[near], one.box) >= SAME_OBJECT)
+                left[near[same | inside]] = False
                 break
-            other = int(joined[0])
-            left = left[left != other]
+            other = int(near[same.argmax()])
+            left[other] = False
             if cut[other]:
                 one.box, window = _around(one.box, boxes[other]), _around(window, windows[other])
                 parts.append(other)
             else:
                 one.row, one.box, window = int(rows[other]), boxes[other], windows[other]
                 parts = [other]
+            is_part = bool(is_cut(one.box, window, image))
         one.parts = rows[parts].tolist()
         merged.append(one)
     return merged
@@ -140,6 +142,11 @@ def _are_same(
     one, others = _common(box, area), _common(boxes, area)
     shared = _area(_common(one, others))
     return np.asarray(shared >= SAME_OBJECT * np.maximum(_area(one) + _area(others) - shared, 1e-9))
+
+
+def _touch(boxes: np.ndarray, box: np.ndarray) -> np.ndarray:
+    top, left, bottom, right = boxes.T
+    return np.asarray((top < box[2]) & (left < box[3]) & (bottom > box[0]) & (right > box[1]))
 
 
 def _share_inside(boxes: np.ndarray, box: np.ndarray) -> np.ndarray:

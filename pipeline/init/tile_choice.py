@@ -47,7 +47,7 @@ def choose_tiles(seen: Survey, network: Network, hardware: Hardware) -> TileChoi
     side = wanted_side(seen, hardware)[0] if network.from_scratch else network.side
     height, width = np.median(seen.sizes, axis=0)
     own = math.sqrt(height * width)
-    small = float(np.percentile(_sides_px(seen), SMALL_SHARE))
+    small = float(np.percentile(np.sqrt(np.prod(_sides_px(seen), axis=1)), SMALL_SHARE))
     tile = max(side, round(side * small / SMALLEST_OBJECT / _MULTIPLE) * _MULTIPLE)
     if small * side / own >= _TOO_SMALL or tile * _LEAST_GAIN > own:
         return None
@@ -72,13 +72,12 @@ def tiled(seen: Survey, tiles: TileChoice | None) -> Survey:
     if tiles is None:
         return seen
     size = tiles.options.size
-    sides = (seen.boxes[:, 2:] - seen.boxes[:, :2]) * np.median(seen.sizes, axis=0) / size
+    sides = _sides_px(seen) / size
     inside = sides[(sides <= 1).all(axis=1)]
     boxes = np.concatenate([np.zeros_like(inside), inside], axis=1).astype(np.float32)
     return dataclasses.replace(seen, boxes=boxes, sizes=np.full_like(seen.sizes, size))
 
 
 def _sides_px(seen: Survey) -> np.ndarray:
-    """Return the square roots of the boxes' areas, pixels of an image of the median size."""
-    sides = (seen.boxes[:, 2:] - seen.boxes[:, :2]) * np.median(seen.sizes, axis=0)
-    return np.asarray(np.sqrt(np.prod(sides, axis=1)))
+    """Return the boxes' heights and widths, float [N, 2], in pixels of an image of the median size."""
+    return np.asarray((seen.boxes[:, 2:] - seen.boxes[:, :2]) * np.median(seen.sizes, axis=0))
