@@ -42,7 +42,8 @@ def compose_scenes(root: Path, counts: dict[str, int]) -> Path:
             continue
         folder = root / "images" / split
         folder.mkdir(parents=True, exist_ok=True)
-        images, annotations = [], []
+        images: list[dict[str, Any]] = []
+        annotations: list[dict[str, Any]] = []
         for scene in range(count):
             rng = np.random.default_rng([7, number, scene])
             canvas = Image.new("RGB", (GRID * SIDE, GRID * SIDE))
@@ -133,7 +134,7 @@ def main() -> None:
             evaluation = detection_core.EvaluateOptions(tiles=options, pictures=4)
             output = arguments.work / trained_on.replace(" ", "-") / f"evaluation-{detected_in.split()[0]}"
             report = detection_core.evaluate(detector, examples=examples, options=evaluation, output=output)
-            row = {"trained on": trained_on, "detected in": detected_in}
+            row: dict[str, Any] = {"trained on": trained_on, "detected in": detected_in}
             names = {
                 "mAP": MAP,
                 "mAP@.50": f"{MAP}@.50IOU",

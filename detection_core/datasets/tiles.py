@@ -20,6 +20,7 @@ from detection_core.ops.tile_options import TileOptions
 from detection_core.ops.tiles import tile_windows
 
 _MASK, _MASK_WEIGHT = "image/object/mask", "image/object/mask/weight"
+_IGNORED: dict[str, Any] = {"crowd": 1, "weight": 0.0}
 _LEAST_PIXELS = 1.0
 """Sides of an ignored part; a narrower one is left out."""
 
@@ -144,12 +145,8 @@ def cut_objects(
             truncated=item.truncated if share == 1 or item.truncated is None else 1,
             keypoints=item.keypoints and [_cut_keypoint(point, window) for point in item.keypoints],
         )
-        found[number] = part if share >= min_visibility or item.crowd else _ignored(part)
+        found[number] = part if share >= min_visibility or item.crowd else part._replace(**_IGNORED)
     return found
-
-
-def _ignored(item: AnnotatedObject) -> AnnotatedObject:
-    return item._replace(crowd=1, weight=0.0)
 
 
 def _cut_keypoint(point: Keypoint, window: Window) -> Keypoint:
@@ -171,7 +168,7 @@ def _cut_masks(
     cut = [decode_mask_file(masks[_MASK][row])[top:bottom, left:right] for row in rows]
     drawn = [bool(weights[row]) and bool(mask.any()) for row, mask in zip(rows, cut, strict=True)]
     kept = [
-        item if has or not weights[row] else _ignored(item)
+        item if has or not weights[row] else item._replace(**_IGNORED)
         for item, has, row in zip(objects, drawn, rows, strict=True)
     ]
     if not any(drawn):

@@ -82,10 +82,10 @@ def _join_masks(found: MergedObject, masks: np.ndarray, windows: np.ndarray, ima
     runs = []
     for row in found.parts:
         top, left, bottom, right = windows[row].tolist()
-        counts: bytes = masks[row]
+        counts = bytes(masks[row])
         if (bottom - top, right - left) != image:
             tile = decode_mask(counts, bottom - top, right - left)
             edges = ((top, image[0] - bottom), (left, image[1] - right))
-            counts = encode_masks([np.pad(tile, edges)])[0]
+            counts = bytes(encode_masks([np.pad(tile, edges)])[0])
         runs.append(as_coco(counts, *image))
     return bytes(coco_mask.merge(runs)["counts"])

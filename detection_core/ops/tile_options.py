@@ -1,8 +1,8 @@
 """How images are divided into tiles."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
+from typing import Any
 
 from detection_core.allowed_values import DECAY, FRACTION, SIDE
 from detection_core.errors import ConfigError
@@ -31,29 +31,25 @@ class TileOptions:
                 raise ConfigError(f"expected {allowed.text}, found {value}", where=f"tiles.{name}")
 
 
-def tile_options(values: Mapping[str, float]) -> TileOptions | None:
+def tile_options(values: Mapping[str, Any]) -> TileOptions | None:
     """Return options from a mapping of their fields, None from an empty one; ConfigError for unknown ones."""
     if not values:
         return None
     names = {field.name for field in dataclasses.fields(TileOptions)}
     if not {"size"} <= values.keys() <= names:
         raise ConfigError(f"expected size and any of {sorted(names)}, found {sorted(values)}", where="tiles")
-    size = values["size"]
-    whole = isinstance(size, float) and size.is_integer()
-    return TileOptions(**{**values, "size": int(size) if whole else size})
+    return TileOptions(**values)
 
 
 def parse_tiles(text: str) -> dict[str, float]:
     """Return the fields of `SIZE[:OVERLAP]`, checked; "" gives none."""
     if not text:
         return {}
+    size, colon, overlap = text.partition(":")
     try:
-        found: dict[str, float] = dict(zip(("size", "overlap"), map(float, text.split(":")), strict=False))
-        if text.count(":") > 1 or not all(map(math.isfinite, found.values())):
-            raise ValueError
+        found = {"size": int(size), **({"overlap": float(overlap)} if colon else {})}
     except ValueError as error:
-        raise ConfigError(
-            f"expected SIZE or SIZE:OVERLAP like 640:0.2, found {text!r}", where="tiles"
-        ) from error
+        expected = "expected SIZE or SIZE:OVERLAP like 640:0.2"
+        raise ConfigError(f"{expected}, found {text!r}", where="tiles") from error
     tile_options(found)
     return found

@@ -8,7 +8,6 @@ import numpy as np
 from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.data import records
-from detection_core.data.encode import TILE
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -49,11 +48,6 @@ class LabelledImage:
     def encoded(self) -> bytes:
         """The image file."""
         return _first(self.features, "image/encoded")
-
-    @property
-    def is_tile(self) -> bool:
-        """Whether ExampleGen cut it from an image that is an example too."""
-        return TILE in self.features
 
     @property
     def masks(self) -> Sequence[bytes]:
