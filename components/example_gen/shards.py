@@ -26,7 +26,7 @@ from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import DECODINGS, make_example
 from detection_core.datasets.shapes import SHOWN
-from detection_core.datasets.tiles import tile_examples
+from detection_core.datasets.tile_cutting import tile_examples
 from detection_core.errors import DataError
 from detection_core.ops.tile_options import tile_options
 from detection_core.progress import Progress

@@ -110,26 +110,26 @@ class CheckedExample:
         image: the annotated image.
         objects: as annotated.
         boxes: (xmin, ymin, xmax, ymax) of the objects in pixels, clipped to the image.
-        masks: features of the objects' masks by key, PNG files of the image's size; empty if none has any.
         clipped: number of clipped boxes.
         converted: whether the image file was converted to PNG.
         decoded: whether the pixels were decoded.
         turned: whether the pixels were turned by their EXIF orientation.
         annotated_as_stored: whether the objects were turned with them.
         passed_through: whether the record is byte for byte the source's.
+        masks: features of the objects' masks by key, PNG files of the image's size; empty if none has any.
     """
 
     data: bytes
     image: EncodedImage
     objects: list[AnnotatedObject]
     boxes: list[Box]
-    masks: Mapping[str, Sequence[Any]]
     clipped: int
     converted: bool
     decoded: bool = False
     turned: bool = False
     annotated_as_stored: bool = False
     passed_through: bool = False
+    masks: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
 
 
 def make_example(

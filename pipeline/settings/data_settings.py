@@ -48,7 +48,7 @@ Format = Annotated[
 
 
 class TileSettings(Settings):
-    """Tiles, for images with small objects; see [small objects](own-data.md#small-objects)."""
+    """Tiles, for images with small objects."""
 
     size: Annotated[int, between(0, 16_384)] = setting(
         0,
@@ -122,7 +122,9 @@ class DataSettings(Settings):
         "Use of images that no annotation names. `background`: as images without objects. `leave_out`:"
         " counted, but not used. `auto`: `background` in YOLO, `leave_out` in other formats.",
     )
-    tiles: TileSettings = TileSettings()
+    tiles: TileSettings = setting(
+        TileSettings(), "Tiles, for images with [small objects](own-data.md#small-objects)."
+    )
     shard_examples: Annotated[int, between(1, 10_000_000)] = setting(
         1000, "Approximate number of examples in a shard.", unit="examples"
     )

@@ -86,7 +86,7 @@ def test_a_perfect_detector_gives_the_truth(seed, with_whole):
     windows = tile_windows(*IMAGE, options)
     windows = np.concatenate([[WHOLE], windows]) if with_whole else windows
     boxes, numbers, of_window = views(objects, windows)
-    # Views of one object have different scores; each object is of its own class.
+    # Views of one object have different scores; each object has another class.
     scores = rng.uniform(0.1, 1, len(boxes))
     merged = merge_tiles(boxes, scores, numbers, of_window, IMAGE)
     assert sorted(numbers[each.row] for each in merged) == list(range(len(objects)))

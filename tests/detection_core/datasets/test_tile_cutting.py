@@ -20,7 +20,7 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.classes import make_layout
 from detection_core.datasets.encoding import make_example
 from detection_core.datasets.masks import decode_mask_file
-from detection_core.datasets.tiles import cut_objects, tile_examples
+from detection_core.datasets.tile_cutting import cut_objects, tile_examples
 from detection_core.ops.tile_options import TileOptions
 from detection_core.ops.tiles import tile_windows
 
