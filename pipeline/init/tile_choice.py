@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -62,7 +61,7 @@ def choose_tiles(seen: Survey, network: Network, hardware: Hardware) -> TileChoi
         f" {small * side / tile:.0f}. A picture has {tiles} tiles, so training and detection take about that"
         " many times as long"
     )
-    value: Mapping[str, float] = {"size": tile, "overlap": overlap}
+    value = {"size": tile, "overlap": overlap}
     setting = Choice(path="data.tiles", value=value, reason=reason, source=_SOURCE)
     return TileChoice(options=options, records=tiles + 1, setting=setting)
 
