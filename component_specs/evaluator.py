@@ -6,6 +6,7 @@ from typing import Annotated
 
 from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, Input, Output
 from component_specs.codecs import JsonList, JsonObject
+from component_specs.example_gen import TILES, Tiles
 
 Thresholds = Mapping[str, Mapping[str, float]]
 """Metric name to its bounds."""
@@ -25,6 +26,7 @@ class EvaluatorJob:
             the baseline, if there is one.
         slices: `image_size`, to measure small, medium and large images separately, or a CSV file with the
             column `source_id`, whose other columns are more features of the images. "": none.
+        tiles: tiles to detect in beside whole images, as in ExampleGen; `min_visibility` is not used.
         pictures: number of side-by-side pictures to draw; -1: eval_config.num_visualizations.
         write_detections: also write the detections to the evaluation, as `coco_results.json`.
         trust: also run detectors whose graphs have side effects, such as reading files.
@@ -43,6 +45,7 @@ class EvaluatorJob:
     split: str = "eval"
     thresholds: Annotated[Thresholds, THRESHOLDS] = dataclasses.field(default_factory=dict)
     slices: str = ""
+    tiles: Annotated[Tiles, TILES] = dataclasses.field(default_factory=dict)
     pictures: int = -1
     write_detections: bool = False
     trust: bool = False

@@ -16,6 +16,10 @@ Splits = Mapping[str, float | str | Mapping[str, str]]
 DEFAULT_SPLITS: Splits = {"train": 0.8, "eval": 0.1, "test": 0.1}
 SPLITS = JsonObject(example='{"train": 0.8, "eval": 0.2}')
 
+Tiles = Mapping[str, float]
+"""Fields of `detection_core.ops.tile_options.TileOptions`; empty: whole images only."""
+TILES = JsonObject(example='{"size": 640, "overlap": 0.2, "min_visibility": 0.3}')
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spans:
@@ -70,6 +74,8 @@ class ExampleGenJob:
             compared (ten times slower).
         exif_annotations: `upright` or `stored`: orientation of the boxes of an image with EXIF rotation. It
             counts if the annotation's size does not decide it.
+        tiles: how the images of the split `train` are also cut into tiles: `size` in pixels, `overlap` of
+            neighbours and `min_visibility` of objects, as fractions. Empty: whole images only.
         unannotated_images: how to use images without annotation: `background`, images without objects,
             or `leave_out`; `auto`: the format's default, so background for YOLO.
         shard_examples: approximate number of examples in a shard.
@@ -93,6 +99,7 @@ class ExampleGenJob:
     quarantine_limit: float = 0.01
     decode_images: str = "sample"
     exif_annotations: str = "upright"
+    tiles: Annotated[Tiles, TILES] = dataclasses.field(default_factory=dict)
     unannotated_images: str = "auto"
     shard_examples: int = 1000
     compression: str = ""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, TFLITE_MODEL, Input, Output
 from component_specs.codecs import CommaSeparated, JsonObject
+from component_specs.example_gen import TILES, Tiles
 
 LIMITS = JsonObject(example='{"int8": {"size_mb": 4, "latency_ms": 20}}', of_objects=True)
 
@@ -25,6 +26,7 @@ class TFLiteExporterJob:
             `int8_mixed_aware`, `float16_aware`, `dynamic_range_aware`, `int16x8_aware`, `int8_weights_aware`
             and `int4_weights_aware`.
         split: split to measure parity on.
+        tiles: tiles to measure parity in beside whole images, as in Evaluator.
         max_map_drop: largest absolute drop of mAP@.50 from the SavedModel to a file.
         limits: format to its limits: {"size_mb", "latency_ms", "memory_mb"}, in millions of
             bytes and milliseconds; a file over a limit is refused.
@@ -48,6 +50,7 @@ class TFLiteExporterJob:
     quantized_model: Annotated[str, Input(MODEL, optional=True)] = ""
     formats: Annotated[tuple[str, ...], CommaSeparated()] = ("float32", "int8")
     split: str = "eval"
+    tiles: Annotated[Tiles, TILES] = dataclasses.field(default_factory=dict)
     max_map_drop: float = 0.02
     limits: Annotated[Mapping[str, Mapping[str, float]], LIMITS] = dataclasses.field(default_factory=dict)
     max_detections: int = 100

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         ModelError,
         StorageError,
     )
+    from detection_core.ops.tile_options import TileOptions
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
     from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
@@ -56,6 +57,7 @@ _MODULES = {
         "protos.pipeline_pb2": "TrainEvalPipelineConfig",
         "detectors.base": "Detector",
         "builders.evaluation_settings": "EvaluateOptions",
+        "ops.tile_options": "TileOptions",
         "tasks.exporting.parity": "TFLiteExportOptions",
         "artifacts.model_run": "TrainReport QuantizationReport",
         "artifacts.evaluation": "EvalReport",
@@ -70,8 +72,8 @@ _MODULES = {
 __all__ = [  # noqa: RUF022 -- in the order of the reference
     "load_config", "build_detector", "train", "evaluate", "quantize", "export", "predict", "TrainedDetector",
     "QuantizedDetector", "ExportedFiles", "TrainEvalPipelineConfig", "Detector", "EvaluateOptions",
-    "TFLiteExportOptions", "TrainReport", "EvalReport", "QuantizationReport", "ParityReport", "Prediction",
-    "DetectedObject", "DetectionError", "ConfigError", "DataError", "ModelError", "ExportError",
+    "TileOptions", "TFLiteExportOptions", "TrainReport", "EvalReport", "QuantizationReport", "ParityReport",
+    "Prediction", "DetectedObject", "DetectionError", "ConfigError", "DataError", "ModelError", "ExportError",
     "ContractError", "StorageError",
 ]  # fmt: skip
 

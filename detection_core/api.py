@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from detection_core.config.paths.overrides import Overrides
     from detection_core.config.pipeline_config import CheckedConfig, Config
     from detection_core.detectors.base import Detector
+    from detection_core.ops.tile_options import TileOptions
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
     from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
@@ -315,6 +316,7 @@ def predict(
     output: Path | None = None,
     min_score: float = 0.5,
     trust: bool = False,
+    tiles: TileOptions | None = None,
 ) -> list[Prediction]:
     """Detect objects in images.
 
@@ -326,6 +328,7 @@ def predict(
         output: folder for a picture and a JSON file of each image; None: nothing is written.
         min_score: detections below it are left out.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
+        tiles: detect also in tiles, for small objects; None: in whole images only.
 
     Returns:
         One prediction for each image, in order.
@@ -335,6 +338,7 @@ def predict(
         ModelError: if the model cannot be run.
         DataError: if none of the images can be used.
     """
+    from detection_core.tasks.predict import PredictOptions
     from detection_core.tasks.predict import predict as run
 
     return run(
@@ -343,6 +347,7 @@ def predict(
         _text(output),
         min_score,
         trust=trust,
+        options=PredictOptions(tiles=tiles),
     )
 
 

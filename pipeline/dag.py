@@ -104,6 +104,7 @@ def _example_gen(settings: PipelineSettings) -> Step:
             "quarantine_limit": data.quarantine_limit,
             "decode_images": data.decode_images,
             "exif_annotations": data.exif_annotations,
+            "tiles": data.tiles.parameters(),
             "unannotated_images": data.unannotated_images,
             "shard_examples": data.shard_examples,
             "compression": data.compression,
@@ -208,6 +209,7 @@ def _evaluation_step(
             "split": settings.evaluate.split,
             "thresholds": thresholds,
             "slices": settings.evaluate.slices,
+            "tiles": settings.data.tiles.parameters(),
             "pictures": settings.evaluate.pictures,
             "distributed": settings.evaluate.distributed,
             "beam_args": tuple(settings.beam.args) if settings.evaluate.distributed else (),
@@ -230,6 +232,7 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
         parameters={
             "formats": tuple(export.formats),
             "split": settings.evaluate.split,
+            "tiles": settings.data.tiles.parameters(),
             **{name: getattr(export, name) for name in _EXPORT},
         },
         inputs=inputs,

@@ -30,6 +30,7 @@ def training_config(settings: PipelineSettings, *, quantize: bool) -> PipelineCo
     """
     model, section = settings.model, settings.quantize if quantize else settings.train
     start = {} if quantize else start_overrides(settings)
+    start |= tile_overrides(settings)
     overrides = [*model.overrides.items(), *start.items(), *section.overrides.items()]
     return load.load_checked_config(model.config, overrides, override_files=model.override_files)
 
@@ -56,6 +57,14 @@ def start_overrides(settings: PipelineSettings) -> dict[str, Any]:
     }
 
 
+def tile_overrides(settings: PipelineSettings) -> dict[str, Any]:
+    """Return the overrides by which a config's validation detects in the tiles of `data.tiles`."""
+    tiles, path = settings.data.tiles, "train_config.validation"
+    if not tiles.size or not _unchecked_config(settings).train_config.HasField("validation"):
+        return {}
+    return {f"{path}.tile_size": tiles.size, f"{path}.tile_overlap": tiles.overlap}
+
+
 def shared_config_text(settings: PipelineSettings) -> str:
     """Return the shared config of the training steps, to which each applies its overrides.
 
@@ -75,9 +84,10 @@ def schema_text(settings: PipelineSettings) -> str:
 def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:
     """Return the overrides that turn the shared config into a step's `training_config`."""
     if not quantize:
-        changes = {**start_overrides(settings), **settings.train.overrides}
+        changes = {**start_overrides(settings), **tile_overrides(settings), **settings.train.overrides}
         return {path: value for path, value in changes.items() if not path.startswith(load.GRAPH_REWRITER)}
-    config, overrides = _unchecked_config(settings), settings.quantize.overrides
+    config = _unchecked_config(settings)
+    overrides = {**tile_overrides(settings), **settings.quantize.overrides}
     if not load.has_graph_rewriter(config) or load.GRAPH_REWRITER in overrides:
         return overrides
     return {load.GRAPH_REWRITER: load.format_graph_rewriter(config), **overrides}

@@ -1,5 +1,6 @@
 """Evaluator: compute metrics, pictures and a verdict of a detector."""
 
+import dataclasses
 import functools
 import os
 from typing import Any
@@ -10,6 +11,7 @@ from components.runtime.beam_pipeline import in_processes
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.evaluation import METRICS
 from detection_core.builders.evaluation_settings import EvaluateOptions
+from detection_core.ops.tile_options import tile_options
 from detection_core.tasks.evaluate import plan_evaluation
 
 
@@ -25,7 +27,7 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         evaluation_dir=job.evaluation,
         examples_dir=job.examples,
         baseline_path=job.baseline,
-        options=options_of(EvaluateOptions, job),
+        options=dataclasses.replace(options_of(EvaluateOptions, job), tiles=tile_options(job.tiles)),
     )
     if job.distributed:
         # Importing Beam takes seconds.

@@ -22,6 +22,7 @@ from detection_core.datasets.image_files import BACKGROUND, CHOICES, LEAVE_OUT
 from detection_core.datasets.layouts import check_splits
 from detection_core.datasets.shapes import FRAMES
 from detection_core.errors import ConfigError
+from detection_core.ops.tile_options import tile_options
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
             decode=job.decode_images,
             keypoint_names=dataset.keypoint_names,
             exif_annotations=job.exif_annotations,
+            tiles=job.tiles,
         )
         tasks = {
             name: shards.write_tasks(folder, name, images, job.shard_examples, settings)
@@ -106,6 +108,7 @@ def _check_parameters(job: ExampleGenJob) -> None:
     for name, (value, known) in choices.items():
         if value not in known:
             raise ConfigError(f"expected one of {list(known)}, found {value!r}", where=name)
+    tile_options(job.tiles)
 
 
 def _plan(job: ExampleGenJob) -> tuple[InputData, LabelMap | None, str]:

@@ -14,6 +14,7 @@ from typing import IO, Any, cast
 
 import google_crc32c
 
+from component_specs.example_gen import TRAIN
 from components.example_gen.image_index import IndexedImages, parse_json, read_record
 from components.runtime.beam_pipeline import IN_PROCESS, in_processes, run_pipeline
 from detection_core.artifacts.shard_manifest import write_manifest
@@ -23,7 +24,9 @@ from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import DECODINGS, make_example
 from detection_core.datasets.shapes import SHOWN
+from detection_core.datasets.tile_cutting import tile_examples
 from detection_core.errors import DataError
+from detection_core.ops.tile_options import tile_options
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.storage.shard_cache import Shard
@@ -47,6 +50,7 @@ class ShardSettings:
         decode: how many images are decoded, a key of `encoding.DECODINGS`.
         keypoint_names: class name to the names of its keypoints.
         exif_annotations: `upright` or `stored`; see `shapes.find_annotation_frame`.
+        tiles: fields of `tile_options.TileOptions` to cut training images by; empty: whole images only.
     """
 
     label_ids: Mapping[str, int]
@@ -55,6 +59,7 @@ class ShardSettings:
     decode: str = "sample"
     keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     exif_annotations: str = SHOWN
+    tiles: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def write_tasks(
@@ -91,21 +96,22 @@ def write_shard(task_path: str) -> int:
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
     counts, rejected, decoding = Counts(), [], DECODINGS[task["decode"]]
     keypoints = make_layout(task["keypoint_names"])
+    tiles = tile_options(task["tiles"]) if task["split"] == TRAIN else None
     path = files.join(folder, f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
         for number, text in enumerate(records):
             record = read_record(parse_json(text))
             # Images are ordered by hash, so the first ones are a random sample.
             check_pixels = decoding.check if number < task["decoded"] else None
+            labels = task["label_ids"]
             try:
-                example = make_example(
-                    record, task["label_ids"], check_pixels, keypoints, task["exif_annotations"]
-                )
+                example = make_example(record, labels, check_pixels, keypoints, task["exif_annotations"])
+                cut = tile_examples(example, record, labels, keypoints, tiles) if tiles else (example,)
+                for one in cut:
+                    write_record(out, one.data)
+                    counts.add(one)
             except Rejected as e:
                 rejected.append(Rejection(record.filename, record.source_id, e.reason, e.detail))
-                continue
-            write_record(out, example.data)
-            counts.add(example)
     examples = counts.counts["total"]["images"]
     shard = Shard(uri=path, size=measured.size, crc32c=measured.crc32c, examples=examples)
     report = {

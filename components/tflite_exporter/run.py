@@ -1,10 +1,12 @@
 """TFLiteExporter: convert detectors to TensorFlow Lite and compare them with the SavedModel."""
 
+import dataclasses
 from typing import Any
 
 from component_specs.annotations import options_of
 from component_specs.tflite_exporter import TFLiteExporterJob
 from detection_core.artifacts.blessing import write_blessing
+from detection_core.ops.tile_options import tile_options
 from detection_core.tasks.export import export_tflite
 from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
@@ -18,7 +20,7 @@ def run(job: TFLiteExporterJob) -> dict[str, Any]:
     report = export_tflite(
         job.model,
         job.examples,
-        options_of(TFLiteExportOptions, job),
+        dataclasses.replace(options_of(TFLiteExportOptions, job), tiles=tile_options(job.tiles)),
         tflite_dir=job.tflite,
         parity_dir=job.parity,
         quantized_model_dir=job.quantized_model,

@@ -12,6 +12,7 @@ from detection_core.config.metric_names import measured_sets
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
+from detection_core.ops.tile_options import TileOptions
 from detection_core.protos.eval_pb2 import EvalConfig
 
 AS_CONFIGURED = -1
@@ -35,6 +36,7 @@ class EvaluateOptions:
         batch_size: most images of one size that are detected in one call, if the detector takes several.
         export_path: file to write the detections to as COCO results, if any.
         write_detections: also write the detections as COCO results, `coco_results.json`.
+        tiles: detect also in tiles, for small objects; None: in whole images only.
         trust: run SavedModels even if their graphs do more than compute, such as reading files.
     """
 
@@ -49,6 +51,7 @@ class EvaluateOptions:
     batch_size: int = 1
     export_path: str = ""
     write_detections: bool = False
+    tiles: TileOptions | None = None
     trust: bool = False
 
 

@@ -21,6 +21,7 @@ from detection_core.detectors.family import extractor_type, model_message
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError
 from detection_core.loggers.open_loggers import NO_LOGGERS, TRACKERS, LoggerOptions
+from detection_core.ops.tile_options import TileOptions
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import precision_pb2 as proto
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
@@ -105,12 +106,14 @@ class ValidationPlan:
         max_images: largest number of images, the same each time; 0: all.
         writes_best: whether the best weights are written, not the last ones.
         pictures: number of images drawn at each validation, the same each time.
+        tiles: detect also in tiles; None: in whole images only.
     """
 
     options: ValidationOptions
     max_images: int
     writes_best: bool
     pictures: int = PICTURES
+    tiles: TileOptions | None = None
 
 
 def build_validation(config: CheckedConfig, *, checkpoint_every: int) -> ValidationPlan | None:
@@ -144,6 +147,9 @@ def build_validation(config: CheckedConfig, *, checkpoint_every: int) -> Validat
         max_images=message.max_images,
         writes_best=message.weights == Validation.BEST,
         pictures=evaluation.num_visualizations if evaluation.HasField("num_visualizations") else PICTURES,
+        tiles=TileOptions(size=message.tile_size, overlap=message.tile_overlap)
+        if message.tile_size
+        else None,
     )
 
 

@@ -16,6 +16,10 @@ _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"
 _FIELD_1, _FIELD_2 = b"\x0a", b"\x12"
 
 
+TILE = "image/tile"
+"""Key of the left and top edge of a tile in its image, pixels; only records of tiles have it."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class EncodedImage:
     """An image for storage.

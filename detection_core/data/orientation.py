@@ -125,7 +125,7 @@ def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
         pillow_faults("undecodable_image", what.format),
         Image.open(io.BytesIO(data), formats=[image_format.upper()]) as picture,
     ):
-        options = _jpeg_options(picture) if image_format == "jpeg" else {}
+        options = jpeg_options(picture) if image_format == "jpeg" else {}
         turned = turn_upright(picture)
         turned.info = {}  # remove colour profile and comments: our decoders ignore them
         turned.save(stored, image_format.upper(), **options)
@@ -142,7 +142,8 @@ def turn_png(data: bytes, orientation: int) -> bytes:
     return turned.getvalue()
 
 
-def _jpeg_options(picture: Any) -> dict[str, Any]:
+def jpeg_options(picture: Any) -> dict[str, Any]:
+    """Return a JPEG's quantization tables and chroma sampling, as options to save its upright pixels with."""
     from PIL import JpegImagePlugin
 
     swapped = noted_orientation(picture) in SWAPS_SIDES

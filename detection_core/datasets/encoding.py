@@ -116,6 +116,7 @@ class CheckedExample:
         turned: whether the pixels were turned by their EXIF orientation.
         annotated_as_stored: whether the objects were turned with them.
         passed_through: whether the record is byte for byte the source's.
+        masks: features of the objects' masks by key, PNG files of the image's size; empty if none has any.
     """
 
     data: bytes
@@ -128,6 +129,7 @@ class CheckedExample:
     turned: bool = False
     annotated_as_stored: bool = False
     passed_through: bool = False
+    masks: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
 
 
 def make_example(
@@ -165,27 +167,39 @@ def make_example(
         box = check_box(item, image.width, image.height)
         clipped += box != item.box
         boxes.append(box)
-    columns = {
-        **_object_columns(objects, boxes, label_ids, image),
-        **_optional_columns(objects),
-        **_mask_columns(objects, drawn_on),
-        **keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
-        **_image_columns(record, label_ids),
-    }
-    features = encode_features(image, columns)
-    data = _merged(original, features, image, turned=turned) if original else serialise_features(features)
-    return CheckedExample(
-        data=data,
+    example = CheckedExample(
+        data=b"",
         image=image,
         objects=objects,
         boxes=boxes,
+        masks=_mask_columns(objects, drawn_on),
         clipped=clipped,
         converted=converted,
         decoded=check_pixels is not None,
         turned=turned,
         annotated_as_stored=as_stored,
-        passed_through=bool(original) and data == original,
     )
+    features = example_features(example, record, label_ids, keypoints)
+    data = _merged(original, features, image, turned=turned) if original else serialise_features(features)
+    return dataclasses.replace(example, data=data, passed_through=bool(original) and data == original)
+
+
+def example_features(
+    example: CheckedExample,
+    record: AnnotatedImage,
+    label_ids: Mapping[str, int],
+    keypoints: KeypointLayout | None = None,
+) -> dict[str, bytes]:
+    """Return the serialised features of an example by key; `record` has the image-level labels."""
+    image, objects = example.image, example.objects
+    columns = {
+        **_object_columns(objects, example.boxes, label_ids, image),
+        **_optional_columns(objects),
+        **example.masks,
+        **keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
+        **_image_columns(record, label_ids),
+    }
+    return encode_features(image, columns)
 
 
 def _merged(original: bytes, features: Mapping[str, bytes], image: EncodedImage, *, turned: bool) -> bytes:

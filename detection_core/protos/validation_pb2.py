@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&detection_core/protos/validation.proto\x12\x17object_detection.protos\"\xd0\x02\n\nValidation\x12\x13\n\x0b\x65very_steps\x18\x01 \x01(\r\x12\x15\n\revery_minutes\x18\x02 \x01(\x02\x12\x12\n\nmax_images\x18\x03 \x01(\r\x12:\n\x06metric\x18\x04 \x03(\x0b\x32*.object_detection.protos.Validation.Metric\x12\x14\n\tkeep_best\x18\x05 \x01(\r:\x01\x31\x12\x10\n\x08patience\x18\x06 \x01(\r\x12\x10\n\x08min_gain\x18\x07 \x01(\x02\x12\x42\n\x07weights\x18\x08 \x01(\x0e\x32+.object_detection.protos.Validation.Weights:\x04\x42\x45ST\x1a)\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\x06weight\x18\x02 \x01(\x02:\x01\x31\"\x1d\n\x07Weights\x12\x08\n\x04\x42\x45ST\x10\x00\x12\x08\n\x04LAST\x10\x01')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&detection_core/protos/validation.proto\x12\x17object_detection.protos\"\xfe\x02\n\nValidation\x12\x13\n\x0b\x65very_steps\x18\x01 \x01(\r\x12\x15\n\revery_minutes\x18\x02 \x01(\x02\x12\x12\n\nmax_images\x18\x03 \x01(\r\x12:\n\x06metric\x18\x04 \x03(\x0b\x32*.object_detection.protos.Validation.Metric\x12\x14\n\tkeep_best\x18\x05 \x01(\r:\x01\x31\x12\x10\n\x08patience\x18\x06 \x01(\r\x12\x10\n\x08min_gain\x18\x07 \x01(\x02\x12\x42\n\x07weights\x18\x08 \x01(\x0e\x32+.object_detection.protos.Validation.Weights:\x04\x42\x45ST\x12\x11\n\ttile_size\x18\t \x01(\r\x12\x19\n\x0ctile_overlap\x18\n \x01(\x02:\x03\x30.2\x1a)\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\x06weight\x18\x02 \x01(\x02:\x01\x31\"\x1d\n\x07Weights\x12\x08\n\x04\x42\x45ST\x10\x00\x12\x08\n\x04LAST\x10\x01')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,9 +32,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'detection_core.protos.valid
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_VALIDATION']._serialized_start=68
-  _globals['_VALIDATION']._serialized_end=404
-  _globals['_VALIDATION_METRIC']._serialized_start=332
-  _globals['_VALIDATION_METRIC']._serialized_end=373
-  _globals['_VALIDATION_WEIGHTS']._serialized_start=375
-  _globals['_VALIDATION_WEIGHTS']._serialized_end=404
+  _globals['_VALIDATION']._serialized_end=450
+  _globals['_VALIDATION_METRIC']._serialized_start=378
+  _globals['_VALIDATION_METRIC']._serialized_end=419
+  _globals['_VALIDATION_WEIGHTS']._serialized_start=421
+  _globals['_VALIDATION_WEIGHTS']._serialized_end=450
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Validation(_message.Message):
-    __slots__ = ("every_steps", "every_minutes", "max_images", "metric", "keep_best", "patience", "min_gain", "weights")
+    __slots__ = ("every_steps", "every_minutes", "max_images", "metric", "keep_best", "patience", "min_gain", "weights", "tile_size", "tile_overlap")
     class Weights(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         BEST: _ClassVar[Validation.Weights]
@@ -30,6 +30,8 @@ class Validation(_message.Message):
     PATIENCE_FIELD_NUMBER: _ClassVar[int]
     MIN_GAIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    TILE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TILE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
     every_steps: int
     every_minutes: float
     max_images: int
@@ -38,4 +40,6 @@ class Validation(_message.Message):
     patience: int
     min_gain: float
     weights: Validation.Weights
-    def __init__(self, every_steps: _Optional[int] = ..., every_minutes: _Optional[float] = ..., max_images: _Optional[int] = ..., metric: _Optional[_Iterable[_Union[Validation.Metric, _Mapping]]] = ..., keep_best: _Optional[int] = ..., patience: _Optional[int] = ..., min_gain: _Optional[float] = ..., weights: _Optional[_Union[Validation.Weights, str]] = ...) -> None: ...
+    tile_size: int
+    tile_overlap: float
+    def __init__(self, every_steps: _Optional[int] = ..., every_minutes: _Optional[float] = ..., max_images: _Optional[int] = ..., metric: _Optional[_Iterable[_Union[Validation.Metric, _Mapping]]] = ..., keep_best: _Optional[int] = ..., patience: _Optional[int] = ..., min_gain: _Optional[float] = ..., weights: _Optional[_Union[Validation.Weights, str]] = ..., tile_size: _Optional[int] = ..., tile_overlap: _Optional[float] = ...) -> None: ...

@@ -20,6 +20,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.metric_names import MASK_SETS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
+from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import known_intervals, resample
 from detection_core.evaluation.coco_matching import MatchTable
 from detection_core.evaluation.coco_results import (
@@ -44,6 +45,7 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.slices import Feature, cut, load_features, slice_map, slice_metrics
 from detection_core.evaluation.thresholds import Threshold, judge, parse_thresholds, reasons_of
+from detection_core.evaluation.tiled_runner import with_tiles
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
@@ -105,7 +107,7 @@ class Evaluation:
         return {
             name: CocoResults(path, self.categories)
             if isinstance(self.truth, CocoTruth) or _is_results(path)
-            else load_runner(path, trust=self.options.trust)
+            else with_tiles(load_runner(path, trust=self.options.trust), self.options.tiles)
             for name, path in self.paths.items()
         }
 
@@ -235,6 +237,8 @@ def _plan(
     options: EvaluateOptions,
 ) -> Evaluation:
     """Plan what `evaluate` does. Unknown metrics are refused before a detector is loaded."""
+    if options.tiles and any(map(_is_results, filter(None, (model_path, baseline_path)))):
+        raise ConfigError("expected detectors to run on tiles, found detections (.json)", where="tiles")
     note = _why_not_comparable(baseline_path, label_map.class_names) if baseline_path else ""
     features = load_features(options.slices)
     known = known_metrics(options.metrics, label_map.class_names)

@@ -25,6 +25,8 @@ from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner, detect_batch
+from detection_core.evaluation.tiled_runner import with_tiles
+from detection_core.ops.tile_options import TileOptions
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
@@ -52,6 +54,7 @@ class PredictOptions:
         batch_size: most images of one size that are detected in one call, if the detector takes several.
         journal: of an interrupted prediction, whose results are kept; None: nothing is resumed.
         needs_one: raise if no image can be used.
+        tiles: detect also in tiles, for small objects; None: in whole images only.
     """
 
     formats: Sequence[str] = (PICTURES, JSON)
@@ -59,6 +62,7 @@ class PredictOptions:
     batch_size: int = 1
     journal: Journal | None = None
     needs_one: bool = True
+    tiles: TileOptions | None = None
 
     def __post_init__(self) -> None:
         """Check the values. Raises ConfigError if one is out of range."""
@@ -108,7 +112,7 @@ def predict(
         journal = options.journal or stack.enter_context(open_journal("", ""))
         stems = unique_stems({s: options.names.get(s) or os.path.basename(s) for s in sources}, journal.stems)
         _refuse_overwriting([given for given in images if isinstance(given, str)], stems, output_dir)
-        runner = load_runner(model_path, trust=trust)
+        runner = with_tiles(load_runner(model_path, trust=trust), options.tiles)
         drawing = _Drawing(
             folder=output_dir,
             names=known_classes(model_path),

@@ -19,6 +19,7 @@ from detection_core.artifacts.data_findings import FoundExample
 from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, SplitCard, Totals
 from detection_core.capabilities import capability, has_capability
+from detection_core.data.encode import TILE
 from detection_core.data.image_header import ImageFault
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.counts import BoxCounter
@@ -126,10 +127,12 @@ def pass_over(
     features = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
     with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
         for image in images:
-            counter.add(image)
+            is_tile = TILE in image.features
+            if not is_tile:  # splits, spans and folders are compared by their whole images
+                counter.add(image)
+                folders.add(image)
             if features is not None:
                 features.add(image.features)
-            folders.add(image)
             digests.add(image.sha256)
             annotations.add(image)
             sample.add(image)
@@ -137,7 +140,7 @@ def pass_over(
             objects.add(image)
             files.add(image)
             options.pictures.add(split, image)
-            if spans and (span := span_of(image, options.spans)):
+            if spans and not is_tile and (span := span_of(image, options.spans)):
                 spans[span].add(image)
             progress.advance()
     return SplitPass(

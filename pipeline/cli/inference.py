@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from detection_core.allowed_values import PredictionFormat
 from detection_core.artifacts.json_values import encode
-from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
+from detection_core.errors import EXIT_USER_ERROR, ConfigError, DataError, one_line
 from detection_core.storage import files
 from pipeline.cli.base import (
     Argument,
@@ -49,12 +49,16 @@ def _format_argument() -> Iterator[Argument]:
 def predict(arguments: argparse.Namespace) -> Result:
     """Detect objects in images and videos and draw their boxes; a repeated call resumes."""
     from detection_core.artifacts.prediction import is_video
+    from detection_core.ops.tile_options import parse_tiles, tile_options
     from detection_core.tasks.predicting.prediction_inputs import find_inputs
     from detection_core.tasks.predicting.prediction_journal import open_journal
 
     given = find_inputs(arguments.images, arguments.output)
     images = {path: name for path, name in given.items() if not is_video(path)}
     videos = {path: name for path, name in given.items() if path not in images}
+    tiles = tile_options(parse_tiles(arguments.tiles))
+    if tiles and videos:
+        raise ConfigError(f"expected images only, found {next(iter(videos))}", where="--tiles")
     with native_output_to(os.devnull):
         from detection_core.tasks.predict import PredictOptions, predict
         from detection_core.tasks.predicting.prediction_outputs import describe_model
@@ -73,7 +77,7 @@ def predict(arguments: argparse.Namespace) -> Result:
                     trust=arguments.trust,
                     coco_images=arguments.coco_images,
                     options=options_of(
-                        PredictOptions, arguments, names=images, journal=journal, needs_one=False
+                        PredictOptions, arguments, names=images, journal=journal, needs_one=False, tiles=tiles
                     ),
                 )
                 found = [prediction.as_json() for prediction in results] + found
@@ -82,6 +86,7 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 _KEY = (
     "min_score", "formats", "every", "max_frames", "track", "lines_only", "coco_images", "trust",
+    "tiles",
 )  # fmt: skip
 """Options whose change starts an interrupted prediction again."""
 

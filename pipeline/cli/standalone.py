@@ -148,6 +148,9 @@ def _published_config(checkpoint: str) -> str:
 @verb("detflow evaluate --model build/trained/model --examples build/examples --output build/eval")
 def evaluate(arguments: argparse.Namespace) -> Result:
     """Measure a detector: COCO metrics, curves, pictures and a verdict."""
+    if arguments.tiles and (arguments.watch or arguments.detections or arguments.annotations):
+        found = "--watch" if arguments.watch else "detections"
+        raise ConfigError(f"expected a detector to run on tiles, found {found}", where="--tiles")
     if arguments.watch:
         return _watch(arguments)
     if arguments.detections and arguments.model:
@@ -161,6 +164,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
     from component_specs import EvaluatorJob
     from components.runtime.bind import decode_parameters
     from detection_core.artifacts.evaluation import METRICS
+    from detection_core.ops.tile_options import parse_tiles
 
     data = _run_step(
         "evaluator",
@@ -173,6 +177,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         slices=arguments.slices,
         write_detections=arguments.write_detections,
         trust=arguments.trust,
+        tiles=parse_tiles(arguments.tiles),
         **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
     )
     return _evaluation_result(data, arguments)

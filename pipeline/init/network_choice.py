@@ -23,7 +23,8 @@ SMALLEST_OBJECT = 24
 """Minimum side of a small object in the network's input, pixels: three cells of a map of stride 8."""
 FEW_BOXES = 50
 """Minimum boxes to fit anchors to: fewer say too little about future ones."""
-_SMALL_SHARE = 10  # percent of the objects that are small
+SMALL_SHARE = 10
+"""Percent of the objects that are small."""
 _STRIDE = 32
 _SIDES: dict[bool, tuple[int, int]] = {False: (224, 320), True: (320, 640)}
 """Bounds of the input's side in pixels, without and with a GPU."""
@@ -57,7 +58,7 @@ def wanted_side(seen: Survey, hardware: Hardware) -> tuple[int, str]:
     """Return the side of a square input that the objects need, and why."""
     low, high = _SIDES[bool(hardware.gpu)]
     sides = np.sqrt(np.prod(seen.boxes[:, 2:] - seen.boxes[:, :2], axis=1)) if len(seen.boxes) else np.ones(1)
-    small = max(float(np.percentile(sides, _SMALL_SHARE)), 1e-3)
+    small = max(float(np.percentile(sides, SMALL_SHARE)), 1e-3)
     own = math.sqrt(float(np.median(np.prod(seen.sizes, axis=1)))) if len(seen.sizes) else high
     wanted = SMALLEST_OBJECT / small
     side = min(max(wanted, low), high, max(own, _STRIDE))

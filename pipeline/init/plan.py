@@ -19,6 +19,7 @@ from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.networks import Network, PublishedModel, Speed
 from pipeline.init import network_choice, settings_choice
 from pipeline.init.hardware import Hardware
+from pipeline.init.tile_choice import choose_tiles, tiled
 from pipeline.init.training_choice import (
     choose_batch,
     choose_training,
@@ -133,8 +134,9 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     if not weights.found and not request.model:
         rung = network_choice.choose_speed(request.speed, hardware)
         network, why = network_choice.from_scratch(weights.reason, network_choice.found_shapes(seen)[0], rung)
-    chosen = network_choice.fit_network(network, why, seen, hardware)
-    train_images = max(1, seen.count("train", splits))
+    tiles = choose_tiles(seen, network, hardware)
+    chosen = network_choice.fit_network(network, why, tiled(seen, tiles), hardware)
+    train_images = max(1, seen.count("train", splits)) * (tiles.records if tiles else 1)
     batch = choose_batch(train_images, chosen, hardware)
     training = choose_training(seen, train_images, chosen, batch, weights=weights.found)
     family = family_of(chosen.config.model)
@@ -155,6 +157,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         config_choices=(_classes(seen, model_message(chosen.config.model)[1]), *chosen.choices, *in_config),
         settings=(
             *settings_choice.data_choices(layout, splits, why_splits, seen),
+            *((tiles.setting,) if tiles else ()),
             Choice(path="model.config", value=PIPELINE_CONFIG),
             *_start(weights, training),
             *settings_choice.evaluate_choices(held_out, quantized=quantized, finds=chosen.network.kind.finds),

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import pydantic
 
 from component_specs import TFLiteExporterJob
-from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
 from detection_core import allowed_values
 from detection_core.errors import ConfigError, shorten
@@ -15,24 +14,20 @@ from detection_core.storage import files
 from detection_core.zoo.keras_backbones import IMAGENET
 from detection_core.zoo.networks import find_model
 from detection_core.zoo.starting_points import ZOO
+from pipeline.settings.data_settings import DataSettings, RequiredPath
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.setting_types import (
     EACH_ONCE,
-    MAPPING,
     NOT_EMPTY,
-    NUMBER,
-    TEXT,
     IsPath,
     Path,
     Paths,
     Plain,
     Settings,
     Text,
-    UnquotedText,
     addresses_with_credentials,
     between,
-    by_kind,
     from_factory,
     matching,
 )
@@ -45,15 +40,7 @@ Limit = Literal["size_mb", "latency_ms", "memory_mb"]
 FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
 Limits = dict[allowed_values.FileFormat, FileLimits]
 Overrides = dict[Text, Plain]
-Split = Annotated[
-    Annotated[float, NUMBER] | Annotated[Text, TEXT] | Annotated[dict[Text, Text], MAPPING],
-    by_kind("a number, a text or a mapping"),
-]
-RequiredPath = Annotated[Path, NOT_EMPTY]
 
-_SPAN = matching(
-    "latest|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}", "latest, a number or a date like 2026-11-21"
-)
 _START = matching(rf"|{ZOO}[A-Za-z0-9_.-]+|{IMAGENET}", f"{ZOO}NAME or {IMAGENET}")
 # Kubeflow Pipelines converts it to lower-case letters and hyphens. Its limit is 110, which `compile` checks.
 _NAME = matching(
@@ -61,49 +48,6 @@ _NAME = matching(
     "letters without accents, digits, _ and -, first a letter or digit, 128 at most",
     longest=128,
 )
-
-
-def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandler) -> object:
-    """Accept a format that was registered from outside the package."""
-    from detection_core.datasets.readers import READERS
-
-    return value if isinstance(value, str) and value in READERS else check(value)
-
-
-Format = Annotated[
-    Literal["auto", allowed_values.AnnotationFormat], pydantic.WrapValidator(_registered_format)
-]
-
-
-class DataSettings(Settings):
-    """Input of ExampleGen."""
-
-    path: RequiredPath
-    format: Format = "auto"
-    splits: dict[Text, Split] = from_factory(lambda: dict(DEFAULT_SPLITS))
-    span: Annotated[UnquotedText, _SPAN] = "latest"
-    window: Annotated[int, between(1, 100_000)] = 1
-    eval_window: Annotated[int, between(1, 100_000)] = 1
-    span_ready_file: Text = ""
-    label_map: Path = ""
-    quarantine_limit: Annotated[float, between(0, 1)] = 0.01
-    decode_images: allowed_values.DecodeImages = "sample"
-    exif_annotations: allowed_values.ExifAnnotations = "upright"
-    unannotated_images: allowed_values.UnannotatedImages = "auto"
-    shard_examples: Annotated[int, between(1, 10_000_000)] = 1000
-    compression: Literal["", "GZIP"] = ""
-    shards_uri: Path = ""
-
-    @pydantic.field_validator("splits")
-    @classmethod
-    def _check_splits(cls, splits: dict[str, Split]) -> dict[str, Split]:
-        from detection_core.datasets.layouts import check_splits
-
-        try:
-            check_splits(splits)
-        except ConfigError as error:
-            raise contradictions([("", error.message)]) from error
-        return splits
 
 
 class ModelSettings(Settings):

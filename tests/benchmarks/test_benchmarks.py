@@ -202,3 +202,12 @@ def test_losses_by_quantization_are_of_the_same_seed():
     ]
     interval = "0.00 (-1.00 to 1.00)"
     assert f"| int8 | 49.0 71.0 | {interval} | 60.0 | {interval} | 26.0 | 0.900 |" in table(lines)
+
+
+@pytest.mark.zoo
+def test_tiles_are_compared_with_whole_images_in_training_and_detection(run, tmp_path):
+    printed = run(f"tiles --work {tmp_path} --scenes 3 --steps 2")
+    rows = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    kinds = ("whole images", "tiles")
+    assert [(row["trained on"], row["detected in"]) for row in rows] == [(a, b) for a in kinds for b in kinds]
+    assert rows[0]["ratio"] == 1.0

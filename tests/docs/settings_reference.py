@@ -23,6 +23,7 @@ PAGE, SCHEMA = DOCS / "settings.md", DOCS / "settings.schema.json"
 
 _MARKS = "<!-- {0}: made by `python -m tests.docs.settings_reference` -->\n", "<!-- end of {0} -->"
 _HEAD = "| key | type | default | meaning |\n|---|---|---|---|\n"
+_OWN_TABLES = (ConnectionSettings, TaskSettings)
 _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
@@ -61,8 +62,8 @@ def _rows(model: type[Settings], prefix: str = "") -> Iterator[tuple[str, str, s
     """Yield key, type, default and meaning of every key, including those of sections."""
     for name, field in model.model_fields.items():
         kind: Any = field.annotation
-        if not prefix and isinstance(kind, type) and issubclass(kind, Settings):
-            yield from _rows(kind, f"{name}.")
+        if isinstance(kind, type) and issubclass(kind, Settings) and kind not in _OWN_TABLES:
+            yield from _rows(kind, f"{prefix}{name}.")
         else:
             meaning = f"{field.description}{_examples(field)}".replace("|", "\\|")
             yield f"`{prefix}{name}`", _type(field), _default(field), meaning

@@ -49,6 +49,32 @@ def test_the_steps_of_the_workflows_what_a_step_needs_and_which_checks_exist(dig
     assert steps["trainer"].parameters["stop_reasons"] == FromResult("data_validator", "stop_reasons")
     without = _steps(load_settings(digits_settings, ["validation.enabled=false"]))
     assert "data_validator" not in without and "stop_reasons" not in without["trainer"].parameters
+
+
+def test_one_setting_gives_all_steps_their_tiles(digits_settings):
+    block = "train_config.validation"
+    tiled = ["data.tiles.size=64", "data.tiles.overlap=0.25"]
+    settings = load_settings(digits_settings, [*tiled, f"{block}.every_steps=10"])
+    steps = _steps(settings)
+    tiles = {"size": 64, "overlap": 0.25, "min_visibility": 0.3}
+    found = {name: step.parameters["tiles"] for name, step in steps.items() if "tiles" in step.parameters}
+    assert found == dict.fromkeys(
+        ("example_gen", "evaluator", "quantized_evaluator", "tflite_exporter"), tiles
+    )
+    in_validation = {f"{block}.tile_size": 64, f"{block}.tile_overlap": 0.25}
+    for step, quantize in (("trainer", False), ("quantization_rewriter", True)):
+        assert in_validation.items() <= steps[step].parameters["overrides"].items()
+        assert configs.training_config(settings, quantize=quantize).train_config.validation.tile_size == 64
+    # A training without validation gets none.
+    assert not configs.training_config(
+        load_settings(digits_settings, tiled), quantize=False
+    ).train_config.HasField("validation")
+    without = _steps(load_settings(digits_settings, [f"{block}.every_steps=10"]))
+    assert without["example_gen"].parameters["tiles"] == {}
+    assert f"{block}.tile_size" not in without["trainer"].parameters["overrides"]
+
+
+def test_what_a_step_needs_and_which_checks_exist(digits_settings):
     dag = build_dag(load_settings(digits_settings))
     needed = [step.id for step in before(dag, "trainer").steps]
     assert needed == ["config_gen", "example_gen", "baseline_resolver", "data_validator"]

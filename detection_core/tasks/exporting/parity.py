@@ -27,10 +27,12 @@ from detection_core.evaluation.measure import measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.evaluation.tiled_runner import with_tiles
 from detection_core.exporters.cold_start import measure_cold_start
 from detection_core.exporters.operator_times import measure_latency
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork
+from detection_core.ops.tile_options import TileOptions
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.tasks.exporting import comparisons
@@ -163,6 +165,7 @@ class TFLiteExportOptions:
         representative_examples: training images for the ranges of post-training quantization.
         latency_runs: timed inferences of each file; 0 does not measure.
         limits: format to bounds on its files, by keys of `LIMITS`.
+        tiles: measure with detections in tiles, too; None: in whole images only.
     """
 
     max_map_drop: float
@@ -175,6 +178,7 @@ class TFLiteExportOptions:
     representative_examples: int = 100
     latency_runs: int = 20
     limits: Limits = dataclasses.field(default_factory=dict)
+    tiles: TileOptions | None = None
 
     def __post_init__(self) -> None:
         if self.form not in TFLITE_FORMS:
@@ -211,7 +215,8 @@ def measure_parity(
         DataError: if there is nothing to measure on, or a record is damaged.
     """
     runners = {REFERENCE: load_runner(model_dir)} | {c.path: load_runner(c.path) for c in candidates}
-    found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
+    tiled = {name: with_tiles(runner, options.tiles) for name, runner in runners.items()}
+    found = measure(tiled, iterate_truth(config, label_map=label_map), label_map, job="parity")
     names = label_map.class_names
     splits = {name: EvaluatedSplit(images=one.images, class_names=names) for name, one in found.items()}
     sets = with_eval_config(EvaluateOptions(), config).metrics.sets

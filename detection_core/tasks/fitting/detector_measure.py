@@ -20,6 +20,7 @@ from detection_core.evaluation.measure import measure, split_to_measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import draw_both, spread_evenly
 from detection_core.evaluation.signature_runner import SignatureRunner
+from detection_core.evaluation.tiled_runner import with_tiles
 from detection_core.exporters.signatures import serving_function
 from detection_core.structures import Instances
 from detection_core.training.distribution import current_worker
@@ -63,6 +64,7 @@ class DetectorMeasure:
         self._config, self.images = sampled_evaluation(config, plan.max_images, label_map=label_map)
         self._label_map = label_map
         self._options = with_eval_config(EvaluateOptions(), config)
+        self._tiles = plan.tiles
         self._drawn = spread_evenly(self.images, plan.pictures)
         self.pictures: list[ValidationPicture] = []
         self._demanded = list(plan.options.objective)
@@ -81,7 +83,7 @@ class DetectorMeasure:
             variable.assign(value)
         if self._function is None:
             self._function = serving_function(measured, self._resizer)
-        runner = SignatureRunner(self._function, "the detector in training")
+        runner = with_tiles(SignatureRunner(self._function, "the detector in training"), self._tiles)
         kept: dict[int, np.ndarray] = {}
         truth = iterate_truth(self._config, label_map=self._label_map)
         found = measure(

@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from component_specs import EvaluatorJob
@@ -8,6 +9,7 @@ from detection_core.artifacts.evaluation import MAP, MAP_50
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.optional.ensembles.ensemble_runner import write_ensemble
 from tests.support import blobs
+from tests.support.evaluated_images import make_truth
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,31 @@ def job(folders, tmp_path, **changes):
 
 def read(tmp_path, *parts):
     return json.loads(tmp_path.joinpath(*parts).read_text())
+
+
+def test_tiles_find_small_objects_and_the_metrics_are_of_whole_images(folders, tmp_path):
+    """A tile shows one square of a colour, but the image several, which the detector cannot tell apart."""
+    corners = [(10, 10), (100, 10), (10, 100), (90, 90)]
+    image = np.zeros((128, 128, 3), np.uint8)
+    for top, left in corners:
+        image[top : top + 8, left : left + 8, 0] = 255
+    boxes = [[top / 128, left / 128, (top + 8) / 128, (left + 8) / 128] for top, left in corners]
+    truth = make_truth(boxes, [0] * 4, height=128, width=128, source_id="a")
+    blobs.write_examples(tmp_path / "examples", "test", [(image, truth)])
+    found = {}
+    for name, tiles in {"whole": {}, "tiles": {"size": 64, "overlap": 0.25}}.items():
+        places = {part: str(tmp_path / name / part) for part in ("evaluation", "blessing")}
+        fields = {"examples": str(tmp_path / "examples"), "tiles": tiles, **places}
+        assert run(job(folders, tmp_path, **fields))["images"] == 1
+        found[name] = read(tmp_path, name, "evaluation", "metrics.json")["metrics"]
+    # The box around all squares, found in the whole image, comes first: precision is 4 of 5 at any recall.
+    assert found["whole"][MAP] == 0.0
+    assert found["tiles"][MAP] == pytest.approx(0.8)
+    assert found["tiles"]["DetectionBoxes_Recall/AR@100"] == pytest.approx(1.0)
+    results = tmp_path / "detections.json"
+    results.write_text("[]")
+    with pytest.raises(ConfigError, match="found detections"):
+        run(job(folders, tmp_path, model=str(results), tiles={"size": 64}))
 
 
 def test_a_good_detector_is_blessed_over_an_older_evaluation(folders, tmp_path):

@@ -166,6 +166,32 @@ def test_what_goes_in_comes_out_under_the_object_detection_api_s_keys(tmp_path, 
     assert card["total"]["images"] == 18 and card["splits"]["train"]["shards"] == 3
 
 
+def test_tiles_of_an_image_lie_in_its_split_and_only_training_images_are_cut(tmp_path):
+    coco = Coco(tmp_path / "data", images=12)
+    coco.write("all.json")
+    ratios = {"train": 0.6, "eval": 0.4}
+    folder, card = _run(tmp_path, str(tmp_path / "data"), splits=ratios, tiles={"size": 16, "overlap": 0.25})
+    whole, _ = _run(tmp_path, str(tmp_path / "data"), "whole", splits=ratios)
+    of_split = {
+        (made, split): [e["image/source_id"][0].decode() for e in _examples(made, split)]
+        for made in (folder, whole)
+        for split in ratios
+    }
+    # 40 x 30 pixels: columns from 0, 12 and 24, rows from 0, 12 and 14; the image follows its tiles.
+    places = [f"@{left},{top}" for top in (0, 12, 14) for left in (0, 12, 24)]
+    expected = [name + place for name in of_split[whole, "train"] for place in [*places, ""]]
+    assert of_split[folder, "train"] == expected
+    assert _content(folder / "Split-eval") == _content(whole / "Split-eval")
+    assert card["splits"]["train"]["images"] == len(expected)
+    assert card["splits"]["eval"]["images"] == len(of_split[whole, "eval"])
+    tile_edges = [e.get("image/tile") for e in _examples(folder, "train")][:10]
+    assert tile_edges == [*([left, top] for top in (0, 12, 14) for left in (0, 12, 24)), None]
+    for name, values in {"tiles.overlap": {"size": 16, "overlap": 1}, "tiles": {"overlap": 0.1}}.items():
+        with pytest.raises(ConfigError, match="expected") as refusal:
+            _run(tmp_path, str(tmp_path / "data"), "refused", splits=ratios, tiles=values)
+        assert refusal.value.where == name
+
+
 def test_masks_and_keypoints_come_out_as_training_reads_them(tmp_path):
     from detection_core.data.decode import DecodeOptions, decode_example
 

@@ -9,6 +9,7 @@ from components.tflite_exporter.run import run
 from detection_core.artifacts.blessing import read_verdict
 from detection_core.artifacts.parity import ParityReport
 from detection_core.errors import ConfigError, ContractError
+from detection_core.ops.tile_options import TileOptions
 from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from tests.support.cases import refused
 from tests.support.detectors import untrained
@@ -30,7 +31,10 @@ def test_the_contract_has_the_defaults_of_the_library_and_alone_a_bound():
     contract = {field.name: field.default for field in dataclasses.fields(TFLiteExporterJob)}
     library = {field.name: field.default for field in dataclasses.fields(TFLiteExportOptions)}
     shared = set(contract) & set(library)
-    assert {name for name in shared if contract[name] != library[name]} == {"max_map_drop"}
+    assert {name for name in shared if contract[name] != library[name]} == {"max_map_drop", "tiles"}
+    # Both are no tiles: a map as steps carry it, and options.
+    artifacts = dict.fromkeys(("examples", "model", "tflite", "parity", "blessing"), "")
+    assert (TFLiteExporterJob(**artifacts).tiles, library["tiles"]) == ({}, None)
     assert library["max_map_drop"] is dataclasses.MISSING
 
 
@@ -47,9 +51,10 @@ def test_what_the_job_says_reaches_the_export_and_its_verdict_the_blessing(examp
     monkeypatch.setattr(component, "export_tflite", export)
     given = {"max_map_drop": 0.5, "limits": {"int8": {"size_mb": 1}}, "max_detections": 7, "form": "headless"}
     given |= {"use_regular_nms": True, "representative_examples": 3, "formats": ("int8",)}
-    asked = job(examples, tmp_path, quantized_model="q", **given)
+    tiles = {"size": 640, "overlap": 0.1}
+    asked = job(examples, tmp_path, quantized_model="q", tiles=tiles, **given)
     assert run(asked) == {"blessed": False}
-    options = TFLiteExportOptions(split="train", **given)
+    options = TFLiteExportOptions(split="train", tiles=TileOptions(**tiles), **given)
     folders = {"tflite_dir": asked.tflite, "parity_dir": asked.parity, "quantized_model_dir": "q"}
     export.assert_called_once_with(asked.model, examples, options, **folders)
     verdict = read_verdict(asked.blessing)

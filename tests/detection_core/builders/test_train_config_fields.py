@@ -83,8 +83,9 @@ PLANNED = {
 VALIDATED = {"train_config.validation.every_steps": 2}
 VALIDATION = {
     "every_steps": 3, "every_minutes": 5.0, "max_images": 3, "keep_best": 3, "patience": 3, "min_gain": 0.5,
-    "weights": "LAST", "metric": [{"name": "DetectionBoxes_Recall/AR@1"}],
+    "weights": "LAST", "metric": [{"name": "DetectionBoxes_Recall/AR@1"}], "tile_size": 64,
 }  # fmt: skip
+TILED = {**VALIDATED, "train_config.validation.tile_size": 64}
 CHECKPOINT = {
     "fine_tune_checkpoint_type": "full", "fine_tune_checkpoint_version": "V2",
     "from_detection_checkpoint": True, "load_all_detection_checkpoint_vars": True,
@@ -96,6 +97,7 @@ EFFECTS = {
     **{field: (value, plan("options"), {}) for field, value in OPTIONS.items()},
     **{field: (value, plan(name), {}) for field, (value, name) in PLANNED.items()},
     **{f"validation.{f}": (value, plan("validation"), VALIDATED) for f, value in VALIDATION.items()},
+    "validation.tile_overlap": (0.5, plan("validation"), TILED),
     **{field: (value, build_fine_tune_options, {}) for field, value in CHECKPOINT.items()},
     "fine_tune_checkpoint": ("a/ckpt-0", fine_tune_checkpoint, {}),
     "data_augmentation_options": ([{"random_vertical_flip": {}}], stream("augment"), {}),

@@ -7,6 +7,7 @@ import io
 
 import numpy as np
 from PIL import Image
+from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
 from detection_core.config.input_paths import split_pattern
@@ -136,15 +137,29 @@ def test_folders_spans_and_splits_are_told_and_records_not_asked_for_not_parsed(
     assert labelled_images.split_names(str(below)) == ["train", "a", "eval"]
 
 
-def _pass(tmp_path, images, *, split="train", spans=(), hashes=False):
+def _pass(tmp_path, images, *, split="train", spans=(), hashes=False, tiles=()):
     folder = write_examples(tmp_path, {split: images})
+    with open(next(tmp_path.glob("Split-*/*")), "ab") as file:
+        for number, made in enumerate(tiles):
+            record = Example.FromString(encode(made, number))
+            record.features.feature["image/tile"].int64_list.value.extend([0, 0])
+            write_record(file, record.SerializeToString())
     counted = {"classes": LABELS.names, "pictures": SamplePictures(LABELS.names), "spans": spans}
     options = split_pass.PassOptions(**counted, decoding=find_decoding("none"), hashes=hashes)
     folders = split_pass.FolderCounters(LABELS.names)
     with Progress("validate", total=len(images), unit="image") as progress:
         read = read_split(split_pattern(folder, split), LABELS)
-        found = split_pass.pass_over(split, read, len(images), options, folders, progress)
+        found = split_pass.pass_over(split, read, len(images) + len(tiles), options, folders, progress)
     return found, folders.statistics()
+
+
+def test_splits_are_compared_by_whole_images_and_anchors_fit_to_tiles_too(tmp_path):
+    images = [Made(source_id="1/a", filename="x/a.png"), Made(source_id="1/b", filename="y/b.png")]
+    tiles = [Made(source_id=f"1/a@{n},0", filename="x/a.png") for n in range(5)]
+    found, folders = _pass(tmp_path, images, tiles=tiles, spans=("1",))
+    assert (found.statistics.images, found.spans["1"].images) == (2, 2)
+    assert {name: sample.images for name, sample in folders.items()} == {"x": 1, "y": 1}
+    assert len(found.boxes.boxes) == found.features.datasets[0].num_examples == 7
 
 
 def test_everything_is_gathered_in_one_pass_by_span_and_by_folder(tmp_path):

@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 from PIL import Image
 
 from detection_core.allowed_values import PredictionFormat
 from detection_core.evaluation import signature_runner
+from detection_core.ops.tile_options import TileOptions, tile_options
+from detection_core.ops.tiles import tile_windows
 from detection_core.tasks.predicting.prediction_journal import NAME
+from pipeline.settings.data_settings import DataSettings
 from tests.support import videos
 from tests.support.blobs import BlobDetector, save_folder, scenes
+from tests.support.blobs import write_examples as write_blob_examples
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +59,46 @@ def test_every_format_is_written_and_folders_are_kept(model, photos, tmp_path, c
     assert [listed[found["image_id"]]["file_name"] for found in results] == ["a.png", "b/a.png", "b/c.png"]
     told = cli("predict", "--model", model, photos, "--output", tmp_path / "csv", "--format", "csv")
     assert told == f"4 images as csv in {tmp_path}/csv\n" and below(tmp_path / "csv") == ["detections.csv"]
+
+
+def test_tiles_find_more_and_are_refused_for_videos_and_detections(model, tmp_path, cli):
+    image = Image.new("RGB", (128, 128))
+    for place in ((10, 10), (100, 10), (90, 90)):
+        image.paste((255, 0, 0), (*place, place[0] + 8, place[1] + 8))
+    image.save(tmp_path / "a.png")
+    words = ["predict", "--model", model, tmp_path / "a.png", "--format", "json"]
+    (whole,) = cli.json(*words, "--output", tmp_path / "whole")
+    (found,) = cli.json(*words, "--output", tmp_path / "tiles", "--tiles", "64:0.25")
+    assert (len(whole["detections"]), len(found["detections"])) == (1, 4)
+    (tmp_path / "a.mp4").touch()
+    evaluate = ["evaluate", "--output", tmp_path / "e", "--tiles", "64"]
+    for words_, expected in {
+        (*words[:3], tmp_path / "a.mp4", "--output", tmp_path / "v", "--tiles", "64"): "found .*a.mp4",
+        (*words, "--output", tmp_path / "x", "--tiles", "64:1"): "from 0 to below 1, found 1",
+        (*evaluate, "--detections", "a.json", "--annotations", "b.json"): "found detections",
+        (*evaluate, "--watch", "work"): "found --watch",
+    }.items():
+        assert re.search(expected, cli.refused(*words_)), words_
+
+
+def test_the_commands_and_settings_of_the_page_on_small_objects_are_valid(model, tmp_path, cli, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    section = page.partition("## Small objects\n")[2].partition("\n## ")[0]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "build" / "trained").mkdir(parents=True)
+    (tmp_path / "build" / "trained" / "model").symlink_to(model)
+    Image.fromarray(scenes(1)[0][0]).resize((700, 600)).save("photo.jpg")
+    write_blob_examples(tmp_path / "build" / "examples", "eval", scenes(4))
+    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    for command in commands.splitlines():
+        assert cli(*shlex.split(command)[1:]), command
+    assert len(commands.splitlines()) == 2 and Path("build/predicted/photo.json").exists()
+    (settings,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    data = DataSettings(**yaml.safe_load(settings)["data"])
+    tiles = tile_options(data.tiles.parameters())
+    assert tiles == TileOptions(size=320, overlap=0.25)
+    # What the page says of a photo.
+    assert f"has {len(tile_windows(3000, 4000, tiles))} of these tiles" in section
 
 
 def test_batches_find_what_single_images_do(tmp_path, cli):

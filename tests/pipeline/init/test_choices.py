@@ -33,6 +33,7 @@ from pipeline.init.network_choice import (
     wanted_side,
 )
 from pipeline.init.plan import find_weights
+from pipeline.init.tile_choice import choose_tiles, tiled
 from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen
 from tests.support.cases import config_refused, refused
 from tests.support.plain_backbone import PLAIN
@@ -55,6 +56,37 @@ def test_small_objects_ask_for_a_larger_input_of_the_shape_of_the_pictures():
     assert input_size(seen(), 512, 128)[0] == (384, 640)
     size, reason = input_size(seen(sizes=np.array([(480, 640)] * 60 + [(640, 480)] * 40)), 224, 32)
     assert size == (192, 256) and reason.startswith("60% of the pictures")
+
+
+def test_images_too_large_for_their_objects_are_cut_into_tiles():
+    small, _ = from_scratch("no weights are here")
+    for data, hardware, expected, words in (
+        (seen(side=0.02, size=(2000, 3000)), LAPTOP, (576, 0.3), "leaves it 6; in tiles it keeps 24"),
+        (seen(side=0.02, size=(2000, 3000)), WITH_GPU, (1152, 0.1), "A picture has 6 tiles"),
+        # No smaller tile than the input: it would only enlarge pixels.
+        (seen(side=0.005, size=(3000, 4000)), WITH_GPU, (640, 0.25), "smaller than 15 pixels"),
+        (seen(side=0.05, size=(2000, 3000)), LAPTOP, None, ""),
+        (seen(side=0.02, size=(480, 640)), WITH_GPU, None, ""),
+        (seen(side=0.02, boxes=np.zeros((0, 4), np.float32)), LAPTOP, None, ""),
+    ):
+        found = choose_tiles(data, small, hardware)
+        assert (found and (found.options.size, found.options.overlap)) == expected
+        if found is None:
+            assert tiled(data, found) is data
+            continue
+        assert found.setting.value == {"size": expected[0], "overlap": expected[1]}
+        assert words in found.setting.reason
+        # The network is fitted to square tiles, in which a box takes more of a side.
+        shown = tiled(data, found)
+        assert input_size(shown, 320, 32)[0] == (320, 320)
+        pixels = np.median(data.boxes[:, 3] - data.boxes[:, 1]) * data.sizes[0, 1]
+        assert np.median(shown.boxes[:, 3] - shown.boxes[:, 1]) == pytest.approx(
+            pixels / expected[0], rel=1e-4
+        )
+    large = seen(
+        boxes=np.array([[0, 0, 0.5, 0.9]] + [[0.1, 0.1, 0.11, 0.11]] * 20, np.float32), size=(2000, 3000)
+    )
+    assert len(tiled(large, choose_tiles(large, small, LAPTOP)).boxes) == 20
 
 
 def test_the_rung_follows_the_machine_unless_somebody_asks():

@@ -1,6 +1,7 @@
 """The plan, its documents and its summary."""
 
 import pytest
+from PIL import Image
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
@@ -17,7 +18,7 @@ from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
 from tests.pipeline.init.looked_at import LAPTOP
 from tests.support.cases import refused
-from tests.support.dataset_files import Coco, picture, write_voc
+from tests.support.dataset_files import Coco, encoded, picture, write_voc
 
 
 def reasons(choices):
@@ -57,6 +58,27 @@ def test_with_weights_the_published_network_is_trained_on(planned, monkeypatch):
     # Weights of heads fit only where as many anchors lie at each place.
     generator = plan.config.model.ssd.anchor_generator.multiscale_anchor_generator
     assert len(generator.aspect_ratios) * generator.scales_per_octave == 6
+
+
+def test_tiles_are_proposed_for_small_objects_in_large_images(tmp_path, planned):
+    coco = Coco(tmp_path / "large", images=0)
+    flat = encoded(Image.new("RGB", (1200, 900)), "JPEG")
+    for number in range(1, 61):
+        boxes = [(10 + 20 * number, 13 * number, 18, 18)]
+        coco.add_image(number, data=flat, boxes=boxes, width=1200, height=900)
+    plan = planned(coco.write())
+    assert plan.value("data.tiles") == {"size": 320, "overlap": 0.25}
+    assert "A picture has 20 tiles" in reasons(plan.settings)["data.tiles"]
+    # The network sees squares, and trains on 21 examples of an image.
+    assert plan.network.size[0] == plan.network.size[1]
+    examples = 21 * plan.seen.count("train", plan.value("data.splits"))
+    assert f"epochs of {examples:,} images" in reasons(plan.config_choices)["train_config.num_steps"]
+    for name, content in write_documents(plan).items():
+        (tmp_path / name).write_bytes(content)
+    settings = load_settings(str(tmp_path / SETTINGS))
+    assert settings.data.tiles.size == 320
+    steps = {step.id: step.parameters for step in build_dag(settings).steps}
+    assert steps["example_gen"]["tiles"] == steps["evaluator"]["tiles"] == settings.data.tiles.parameters()
 
 
 def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_out(tmp_path, planned):

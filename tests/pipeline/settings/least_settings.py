@@ -1,5 +1,6 @@
 """The least that a settings file holds, and every key that it may hold."""
 
+from pipeline.settings.data_settings import TileSettings
 from pipeline.settings.kubeflow_settings import ConnectionSettings, TaskSettings
 from pipeline.settings.setting_types import Settings
 from pipeline.settings.workflow_settings import PipelineSettings
@@ -11,6 +12,7 @@ def _keys():
         yield name
         if issubclass(field.annotation, Settings):
             yield from (f"{name}.{inner}" for inner in field.annotation.model_fields)
+    yield from (f"data.tiles.{name}" for name in TileSettings.model_fields)
     yield from (f"kubeflow.defaults.{name}" for name in TaskSettings.model_fields)
     yield from (f"kubeflow.steps.trainer.{name}" for name in TaskSettings.model_fields)
     yield from (f"kubeflow.connection.{name}" for name in ConnectionSettings.model_fields)

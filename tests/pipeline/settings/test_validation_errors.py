@@ -15,10 +15,11 @@ import yaml
 from detection_core.errors import ConfigError
 from pipeline.settings import kubeflow_settings as names
 from pipeline.settings import setting_types as types
+from pipeline.settings.data_settings import Split
 from pipeline.settings.kubeflow_settings import ConnectionOptions
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.validation_errors import locating_errors
-from pipeline.settings.workflow_settings import PipelineSettings, Split
+from pipeline.settings.workflow_settings import PipelineSettings
 from tests.docs.settings_reference import PAGE, SCHEMA, render_page, render_schema
 from tests.pipeline.settings.least_settings import KEYS, tree_with
 from tests.support.cases import refused

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from detection_core.allowed_values import TFLITE_FORMS
@@ -13,10 +14,12 @@ from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import DataError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.exporters.tflite_formats import FORMATS
+from detection_core.ops.tile_options import TileOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.exporting.parity import Candidate, TFLiteExportOptions, measure_parity
 from tests.support.blobs import BlobDetector, save, scenes, write_examples
 from tests.support.cases import refused
+from tests.support.evaluated_images import make_truth
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
 
@@ -62,6 +65,19 @@ def test_an_equal_file_passes_unless_it_costs_too_much(folder):
     assert ["mAP@.50" in reason for reason in both.reasons] == [True, False]
     wide = dataclasses.replace(OPTIONS, limits={"float32": {"size_mb": 1000.0}})
     assert parity(folder, "good", options=wide).blessed
+
+
+def test_parity_is_measured_in_tiles_where_the_options_say_so(folder, tmp_path):
+    """Two squares of a colour in an image, which the detector tells apart in tiles only."""
+    boxes = [[0.1, 0.1, 0.2, 0.2], [0.7, 0.7, 0.8, 0.8]]
+    image = np.zeros((100, 100, 3), np.uint8)
+    image[10:20, 10:20, 0] = image[70:80, 70:80, 0] = 255
+    write_examples(tmp_path, "eval", [(image, make_truth(boxes, [0, 0], height=100, width=100))])
+    (tmp_path / "good").symlink_to(folder / "good")
+    assert parity(tmp_path, "good").reference[MAP_50] == 0.0
+    tiles = dataclasses.replace(OPTIONS, tiles=TileOptions(size=50, overlap=0.0))
+    report = parity(tmp_path, "good", options=tiles)
+    assert report.blessed and report.reference[MAP_50] == report.files[0].metrics[MAP_50] > 0.6
 
 
 def test_one_worse_file_refuses_all_and_is_named(folder):

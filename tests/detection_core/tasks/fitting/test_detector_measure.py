@@ -18,7 +18,9 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.evaluate import plan_evaluation
+from detection_core.tasks.fitting import detector_measure
 from detection_core.tasks.fitting.detector_measure import DetectorMeasure
+from tests.support.blobs import BlobDetector
 from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples
@@ -100,6 +102,21 @@ def test_a_sample_is_the_same_images_each_time_whichever_copy_of_the_model_is_me
     assert measure_of(trained.config, detector, plain)() == directly
     with pytest.raises(ConfigError, match=r"validation.metric\[0\].name.*did you mean Detection"):
         measure_of(trained.config, metric=[{"name": "DetectionBoxes_Precision/mAPP"}])
+
+
+def test_validation_detects_in_tiles_where_the_config_says_so(trained, monkeypatch):
+    detector, seen = BlobDetector(), []
+
+    def serving(model, resizer):
+        return lambda image: seen.append(tuple(image.shape[1:3])) or detector.serve(image)
+
+    monkeypatch.setattr(detector_measure, "serving_function", serving)
+    whole = measure_of(trained.config, max_images=2)()
+    assert seen == [(64, 64)] * 2
+    seen.clear()
+    in_tiles = measure_of(trained.config, max_images=2, tile_size=40, tile_overlap=0.25)()
+    assert seen == [(64, 64), *[(40, 40)] * 4] * 2
+    assert in_tiles.keys() == whole.keys()
 
 
 def test_the_same_images_are_drawn_at_each_validation(trained):
