@@ -95,6 +95,7 @@ def recipes(data: str) -> dict[str, dict[str, Any]]:
         "large-scale jitter, 0.5 to 1.5": {"steps": [jitter]},
         "multi-scale, 0.75 to 1.25": {"train_config.multi_scale": {}},
         "moving average of the weights": average,
+        "precision BFLOAT16": {"train_config.precision": "BFLOAT16"},
     }
     if data == "bccd":
         start = {"warm_start": "digits"}
@@ -229,6 +230,7 @@ def main() -> None:
     parser.add_argument("--digits", type=Path, help="scenes; composed where none are given")
     parser.add_argument("--bccd", type=Path, help="Pascal VOC folder; the digits alone where none is given")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, help="all but the large network")
+    parser.add_argument("--rows", nargs="+", metavar="NAME", help="all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--shard", default="0/1", help="which seeds: I/N, every Nth from the Ith")
     parser.add_argument("--afresh", action="store_true", help="leave out what was measured elsewhere")
@@ -257,7 +259,7 @@ def main() -> None:
     for seed in range(1 + shard, arguments.seeds + 1, shards):
         for data in tasks:
             for name, row in recipes(data).items():
-                if (data, name, seed) in done:
+                if (data, name, seed) in done or name not in (arguments.rows or [name]):
                     continue
                 lines.append(measure(arguments.work, data, name, row, seed))
                 print(json.dumps(lines[-1]), flush=True)

@@ -130,7 +130,7 @@ def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> Fillabl
     layers = model.proposal_network.layers
     first = sum(1 for layer in layers if layer.weights and in_backbone(layer.name))
     folders = [(_PROPOSALS, 0), (_REGIONS, first)]
-    if any(layer.name.startswith("fpn_lateral_") for layer in layers):
+    if top_level(filter(None, (parse_layer_name(layer.name) for layer in layers))):
         folders = [(_PYRAMID_BACKBONE, 0)]
 
     def path_in(path: str) -> str | None:
