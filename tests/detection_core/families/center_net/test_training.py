@@ -71,7 +71,10 @@ def test_it_is_evaluated_and_predicts(trained, tmp_path):
     for kind in ("DetectionBoxes", "Keypoints"):
         assert 0 <= report.metrics[f"{kind}_Precision/mAP"] <= 1, kind
     (found,) = predict(trained.folder, [np.full((50, 70, 3), 99, np.uint8)], min_score=0.0)
-    assert found.detections and all(len(thing.keypoints) == 2 for thing in found.detections)
+    # Which class the best peaks have after so few updates depends on the processor; one class has keypoints.
+    keypoints = {"bright": 2, "dark": 0}
+    assert found.detections
+    assert all(len(thing.keypoints) == keypoints[thing.name] for thing in found.detections)
 
 
 @pytest.mark.slow
