@@ -1,6 +1,7 @@
 """Evaluation as a Beam pipeline: files of records are measured and matched by workers, and joined once."""
 
 import functools
+import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from detection_core.evaluation.coco_matching import MatchTable, join_tables
 from detection_core.evaluation.measure import Measurement, join_measurements
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.storage import files
-from detection_core.tasks.evaluate import Evaluation
+from detection_core.tasks.evaluate import Evaluation, is_results
 
 _logger = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ def evaluate_on_beam(plan: Plan, beam_args: Sequence[str]) -> None:
     evaluation = plan()
     error_path = _error_path(evaluation)
     files.remove_tree(error_path)
-    if results := [path for path in evaluation.paths.values() if path.lower().endswith(".json")]:
+    if results := list(filter(is_results, evaluation.paths.values())):
         raise ConfigError(
             f"expected a detector, found detections in {results[0]}; measure them in one process",
             where="evaluate.distributed",
@@ -96,7 +97,7 @@ def evaluate_on_beam(plan: Plan, beam_args: Sequence[str]) -> None:
     def build(pipeline: beam.Pipeline) -> None:
         places = pipeline | "Parts" >> beam.Create(list(range(count))) | beam.Reshuffle()
         measured = places | "Measure" >> beam.ParDo(_Measure(plan))
-        keyed = measured | "Gather" >> beam.Map(functools.partial(_keyed, None)) | beam.GroupByKey()
+        keyed = measured | "Gather" >> beam.WithKeys(None) | beam.GroupByKey()
         _ = keyed | "Report" >> beam.MapTuple(functools.partial(_report, plan))
 
     run_pipeline(build, beam_args)
@@ -109,10 +110,6 @@ def evaluate_on_beam(plan: Plan, beam_args: Sequence[str]) -> None:
 def _error_path(evaluation: Evaluation) -> str:
     """Return the file that tells the process that waits of an error of the user's."""
     return f"{evaluation.folder.rstrip('/')}.error.json"
-
-
-def _keyed(key: None, part: MeasuredPart) -> tuple[None, MeasuredPart]:
-    return key, part
 
 
 def _report(plan: Plan, _: None, given: Any) -> None:
@@ -133,11 +130,9 @@ def join_parts(
 ) -> tuple[dict[str, Measurement], dict[str, dict[str, MatchTable]]]:
     """Join the results on all parts of a split, given in any order."""
     ordered = sorted(parts, key=lambda part: part.place)
-    first, starts = ordered[0], []
-    images = 0
-    for part in ordered:
-        starts.append(images)
-        images += len(next(iter(part.measured.values())).images)
+    first = ordered[0]
+    lengths = (len(next(iter(part.measured.values())).images) for part in ordered[:-1])
+    starts = list(itertools.accumulate(lengths, initial=0))
     measured = {name: join_measurements([part.measured[name] for part in ordered]) for name in first.measured}
     matched = {
         name: {

@@ -106,7 +106,7 @@ class Evaluation:
         avoid_slow_fusions()
         return {
             name: CocoResults(path, self.categories)
-            if isinstance(self.truth, CocoTruth) or _is_results(path)
+            if isinstance(self.truth, CocoTruth) or is_results(path)
             else with_tiles(load_runner(path, trust=self.options.trust), self.options.tiles)
             for name, path in self.paths.items()
         }
@@ -223,7 +223,8 @@ def evaluate(
     ).run()
 
 
-def _is_results(path: str) -> bool:
+def is_results(path: str) -> bool:
+    """Return whether a path names COCO results instead of a detector."""
     return path.lower().endswith(".json")
 
 
@@ -237,7 +238,7 @@ def _plan(
     options: EvaluateOptions,
 ) -> Evaluation:
     """Plan what `evaluate` does. Unknown metrics are refused before a detector is loaded."""
-    if options.tiles and any(map(_is_results, filter(None, (model_path, baseline_path)))):
+    if options.tiles and any(map(is_results, filter(None, (model_path, baseline_path)))):
         raise ConfigError("expected detectors to run on tiles, found detections (.json)", where="tiles")
     note = _why_not_comparable(baseline_path, label_map.class_names) if baseline_path else ""
     features = load_features(options.slices)
@@ -348,7 +349,7 @@ def own_config(model_path: str) -> PipelineConfig:
 
     It is empty for a file or a SavedModel of another program. For COCO results it measures what they contain.
     """
-    if _is_results(model_path):
+    if is_results(model_path):
         sets, keypoints = metric_sets_of(model_path)
         masks = not MASK_SETS.isdisjoint(sets)
         return config_of_results(sets, masks=masks, keypoints=keypoints)
