@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from detection_core.allowed_values import OPERATION
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, read_root, tables
 from detection_core.artifacts.tflite_file import (
     TensorInfo,
@@ -23,7 +24,6 @@ from detection_core.artifacts.tflite_file import (
     read_graph,
 )
 from detection_core.bounded.plain_yaml import read_yaml
-from detection_core.config.messages.detector_parts import OPERATION
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
 _NO_ACTIVATION = 0
@@ -127,6 +127,11 @@ CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], 
         "one scale and zero point before and behind it",
     ),
     "symmetric_int8": (_is_symmetric_int8, eq, "a zero point of 0"),
+    "ranks": (
+        lambda op: len(op.inputs[0].shape),
+        lambda found, allowed: found in allowed,
+        "a number of dimensions of {}",
+    ),
     "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
 }
 """Condition to the attribute, its comparison with the row's value, and its description."""
@@ -162,6 +167,9 @@ class Lint:
     Attributes:
         family: key of the table.
         title: its name.
+        dead: whether it is no longer developed; the note says by what it was replaced.
+        whole: whether a file with any other operation is refused; then all operations count, those of the
+            post-processing included.
         note: applies to the whole family.
         note_source: of the note.
         parts: number of operations in each delegated part before the post-processing, in order.
@@ -172,6 +180,8 @@ class Lint:
 
     family: str
     title: str
+    dead: bool
+    whole: bool
     note: str
     note_source: str
     parts: tuple[int, ...]
@@ -180,8 +190,8 @@ class Lint:
 
     @property
     def one_part(self) -> bool:
-        """Whether the delegated operations before the post-processing form one part."""
-        return len(self.parts) == 1
+        """Whether the delegated operations form one part, and no other operation makes the file refused."""
+        return len(self.parts) == 1 and not (self.whole and self.endings)
 
 
 @functools.cache
@@ -189,9 +199,11 @@ def _table() -> dict[str, Any]:
     return dict(read_yaml(TABLE, what="table of accelerators"))
 
 
-def families() -> tuple[str, ...]:
-    """Return the names of the accelerator families."""
-    return tuple(_table()["families"])
+def families() -> dict[str, list[str]]:
+    """Return what a user may name: a family, a group, or `all`, with the families that it stands for."""
+    found = _table()["families"]
+    living = [name for name, rules in found.items() if not rules.get("dead")]
+    return {**{name: [name] for name in found}, **_table()["groups"], "all": living}
 
 
 def lint(content: bytes, family: str, *, where: str = "") -> Lint:
@@ -202,15 +214,18 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
         verdicts = [_verdict(operation, rules) for operation in operations]
     except FlatbufferError as error:
         raise damaged(error, where) from error
-    before = _before_post_processing(graph)
+    every = set(range(len(operations)))
+    before = every if rules.get("whole") else _before_post_processing(graph)
     taken = {index for index, (reason, _) in enumerate(verdicts) if not reason}
     if rules.get("cuts_once"):
-        taken -= _behind(graph, set(range(len(operations))) - taken)
+        taken -= _behind(graph, every - taken)
     scores = _score_conversion(graph, operations, before)
     parts = [part for part in partitions(graph, taken & before) if not scores.issuperset(part)]
     return Lint(
         family=family,
         title=rules["title"],
+        dead=rules.get("dead", False),
+        whole=rules.get("whole", False),
         note=rules["note"],
         note_source=_table()["sources"][rules["note_source"]],
         parts=tuple(len(part) for part in parts),
