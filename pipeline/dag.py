@@ -218,9 +218,6 @@ def _evaluation_step(
     )
 
 
-_EXPORT = ("max_map_drop", "limits", "max_detections", "use_regular_nms", "form", "representative_examples")
-
-
 def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
     export = settings.export
     inputs = {"examples": _EXAMPLES, "model": FromStep(TRAINER, "model")}
@@ -230,10 +227,10 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
         id=TFLITE_EXPORTER,
         component="tflite_exporter",
         parameters={
+            **dict(export),
             "formats": tuple(export.formats),
             "split": settings.evaluate.split,
             "tiles": settings.data.tiles.parameters(),
-            **{name: getattr(export, name) for name in _EXPORT},
         },
         inputs=inputs,
     )

@@ -125,6 +125,11 @@ class FileReport:
     passed: bool = False
 
     @property
+    def name(self) -> str:
+        """The file's name without what all have: `int8`, or `int8_headless` without post-processing."""
+        return self.file.removeprefix("model_").removesuffix(".tflite")
+
+    @property
     def within_noise(self) -> bool:
         """Whether the bound lies in the drop's confidence interval: the split is too small to decide."""
         return self.drop_interval is not None and (

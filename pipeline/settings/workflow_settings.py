@@ -100,6 +100,7 @@ class ExportSettings(Settings):
     max_detections: Annotated[int, between(1, 10_000)] = TFLiteExporterJob.max_detections
     use_regular_nms: bool = False
     form: allowed_values.TFLiteForm = "post_process"
+    headless: bool = True
     representative_examples: Annotated[int, between(1, 100_000)] = TFLiteExporterJob.representative_examples
 
 

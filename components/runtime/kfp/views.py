@@ -97,13 +97,13 @@ def _evaluation_report(job: Any, report: Mapping[str, Any]) -> Drawn:
 def _parity_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
     values: dict[str, Any] = {}
     for file in PARITY.read(job.parity).files:
-        values[f"{file.format} drop of mAP@.50"] = file.drop
-        values[f"{file.format} bytes"] = file.size_bytes
+        values[f"{file.name} drop of mAP@.50"] = file.drop
+        values[f"{file.name} bytes"] = file.size_bytes
         for threads, milliseconds in file.latencies:
-            values[f"{file.format} ms with {threads} threads"] = milliseconds
+            values[f"{file.name} ms with {threads} threads"] = milliseconds
         for name, value in file.metrics.items():
             if is_measured(value):
-                values[f"{file.format} {name}"] = value
+                values[f"{file.name} {name}"] = value
     return _metrics(values)
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from detection_core.allowed_values import POSITIVE_FRACTION
+from detection_core.allowed_values import OPERATION, POSITIVE_FRACTION
 from detection_core.config.messages import sizes
 from detection_core.config.messages.anchors import anchors_per_location, code_size, layer_count, layer_field
-from detection_core.config.messages.detector_parts import CLIP_RANGE, OPERATION
+from detection_core.config.messages.detector_parts import CLIP_RANGE
 from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.ssd import extractors

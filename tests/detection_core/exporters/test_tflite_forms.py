@@ -17,7 +17,7 @@ from flatbuffers import flexbuffers
 from google.protobuf import text_format
 from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.config.messages.detector_parts import OPERATION
+from detection_core.allowed_values import OPERATION
 from detection_core.detectors.family import family_of
 from detection_core.errors import ExportError
 from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
@@ -26,15 +26,15 @@ from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_forms import PIXELS as RAW_PIXELS
 from detection_core.exporters.tflite_forms import file_normalisation, network_input, normalisation_of
 from detection_core.exporters.tflite_post_process import (
-    CANDIDATES,
     CLASSES_OF_THREADS,
-    PostProcessOptions,
-    plain_post_process,
+    attribute_text,
     post_process_function,
     suppression_function,
 )
 from detection_core.families.efficientdet.build import build_efficientdet
 from detection_core.families.ssd.tflite import post_process_options, tflite_function
+from detection_core.ops.detection_post_process import CANDIDATES, plain_post_process
+from detection_core.ops.post_process_options import PostProcessOptions
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
@@ -115,7 +115,8 @@ def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, *
     images = Images(pixels=tf.constant(PIXELS[:1]), true_sizes=None, original_sizes=None, source_ids=None)
     predictions = network(name == "int8").predict(images, training=False)
     logits = predictions.class_logits.numpy()[0, :, 1:]
-    boxes, scores, _ = suppressed_heads(predictions.box_codes.numpy()[0], logits, DECODING)
+    wanted = suppressed_heads(predictions.box_codes.numpy()[0], logits, DECODING)
+    boxes, scores = wanted["boxes"], wanted["scores"]
     tolerance = 1e-4 if name == "float32" else 0.05
     np.testing.assert_allclose(found.scores[:5], scores[:5], atol=tolerance)
     if name == "float32":
@@ -273,7 +274,7 @@ def test_the_operation_has_the_published_attributes_and_rows_for_all_classes():
         given = outputs(max_detections=4, classes_per_detection=3, **changed)
         options = post_process_options(about, given)
         assert options.rows == rows
-        regular = 'key: "use_regular_nms" value { b: true }' in options.attribute_text()
+        regular = 'key: "use_regular_nms" value { b: true }' in attribute_text(options)
         assert regular == bool(changed)
 
 
