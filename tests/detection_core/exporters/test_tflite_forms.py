@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import pathlib
 import re
@@ -12,12 +13,14 @@ import flatbuffers
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 from google.protobuf import text_format
 from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.allowed_values import OPERATION
+from detection_core.allowed_values import OPERATION, TFLITE_FORMS
 from detection_core.detectors.family import family_of
 from detection_core.errors import ExportError
 from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
@@ -121,6 +124,22 @@ def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, *
     np.testing.assert_allclose(found.scores[:5], scores[:5], atol=tolerance)
     if name == "float32":
         np.testing.assert_allclose(found.boxes, np.clip(boxes, 0, 1), atol=1e-4)
+
+
+@cases(*itertools.product(("float32", "float16", "int8"), TFLITE_FORMS))
+def test_compiled_model_gives_what_the_interpreter_gives(*, name, form):
+    content = described(name, form)
+    image = tiny_files.inputs_of(content)[0]
+    expected = run(content, image)
+    model = CompiledModel.from_buffer(content, HardwareAccelerator.CPU)
+    (signature,) = model.get_signature_list().values()
+    assert signature["inputs"] == ["input"] and set(signature["outputs"]) == set(expected)
+    taken, given = model.create_input_buffers(0), model.create_output_buffers(0)
+    taken[0].write(image.ravel())
+    model.run_by_index(0, taken, given)
+    for output, buffer in zip(signature["outputs"], given, strict=True):
+        found = buffer.read(expected[output].size, np.float32)
+        np.testing.assert_array_equal(found, expected[output].ravel())
 
 
 def test_integer_files_compute_in_integers_but_for_scores_to_rank_by():
