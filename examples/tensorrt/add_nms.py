@@ -17,6 +17,7 @@ CENTRE_AND_SIZE = 1  # box_coding
 
 
 def main() -> None:
+    """Read the two files, and write the ONNX file with the plugin."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("heads", help="ONNX file with the outputs location and score")
     parser.add_argument("decoding", help="decoding.json of a `detflow export` of the same detector")
@@ -34,7 +35,9 @@ def main() -> None:
 def add_nms(graph: onnx.GraphProto, decoding: dict, min_score: float) -> None:
     """Replace the outputs of a graph by those of the plugin."""
     options = decoding["post_process"]
-    location, score = (next(one for one in graph.output if name in one.name) for name in ("location", "score"))
+    location, score = (
+        next(one for one in graph.output if name in one.name) for name in ("location", "score")
+    )
     scales = np.array([[[1 / options[f"{side}_scale"] for side in "yxhw"]]], np.float32)
     anchors = np.array([decoding["anchors"]], np.float32)
     graph.initializer.extend(
