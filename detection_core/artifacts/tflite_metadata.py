@@ -156,7 +156,7 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
             return None
         mean = options.floats(NormalizationOptions.MEAN)
         std = options.floats(NormalizationOptions.STD)
-        labels = _read_labels(content, where)
+        labels = tuple((archived_text(content, ".txt", where=where) or "").splitlines())
         thresholds = (o.number(_THRESHOLD, types.Float32Flags) for o in _thresholdings(model))
         threshold = max(thresholds, default=0.0)
         return TFLiteDescription(name=name, mean=mean, std=std, labels=labels, score_threshold=threshold)
@@ -232,10 +232,6 @@ def _metadata(model: Any) -> Iterator[Table]:
 
 def _graphs(metadata: Table) -> list[Table]:
     return metadata.tables(ModelMetadata.SUBGRAPH_METADATA)
-
-
-def _read_labels(content: bytes, where: str) -> tuple[str, ...]:
-    return tuple((archived_text(content, ".txt", where=where) or "").splitlines())
 
 
 def archived_text(content: bytes, ending: str, *, where: str = "") -> str | None:

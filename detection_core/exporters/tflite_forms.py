@@ -97,15 +97,6 @@ class HeadOptions:
     integer: bool
 
 
-def heads_function(form: str, options: HeadOptions) -> Heads:
-    """Make a function from a network's heads to a file's outputs; the form is one of `TFLITE_FORMS`.
-
-    It maps box codes [1, A, 4] and class logits [1, A, C] or [1, A, C + 1] to count, scores, classes and
-    boxes; without post-processing, to the outputs by name.
-    """
-    return _FORMS[form](options)
-
-
 def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tensor:
     """Convert logits to scores, which stay float in an integer file.
 
@@ -169,7 +160,9 @@ def one_stage_function(
     *,
     form: str,
 ) -> Any:
-    """Create the function to convert: one image in, the outputs of the form out; see `heads_function`.
+    """Create the function to convert: one image in, the outputs of the form out.
+
+    These are count, scores, classes and boxes; without post-processing, the heads by name.
 
     Args:
         run: preprocessed image -> (box codes, class logits).
@@ -178,7 +171,7 @@ def one_stage_function(
         spec: input, float32 [1, H, W, 3], normalised as in `file_normalisation`.
         form: of `allowed_values.TFLITE_FORMS`.
     """
-    normalisation, give = normalisation_of(preprocess), heads_function(form, heads)
+    normalisation, give = normalisation_of(preprocess), _FORMS[form](heads)
 
     def serve(pixels: tf.Tensor) -> Outputs:
         return give(*run(network_input(pixels, normalisation, integer=heads.integer)))
