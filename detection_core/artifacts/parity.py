@@ -126,8 +126,8 @@ class FileReport:
 
     @property
     def name(self) -> str:
-        """The file's name without what all have: `int8`, or `int8_headless` without post-processing."""
-        return self.file.removeprefix("model_").removesuffix(".tflite")
+        """Its format, and whether it lacks post-processing: `int8` or `int8_headless`."""
+        return f"{self.format}{'_headless' if self.file.endswith('_headless.tflite') else ''}"
 
     @property
     def within_noise(self) -> bool:

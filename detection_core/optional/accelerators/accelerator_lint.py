@@ -26,7 +26,6 @@ from detection_core.artifacts.tflite_file import (
 from detection_core.bounded.plain_yaml import read_yaml
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
-_NO_ACTIVATION = 0
 _OPTIONS = {code: name for name, code in vars(schema.BuiltinOptions).items() if isinstance(code, int)}
 
 
@@ -90,7 +89,7 @@ def _is_symmetric_int8(operation: Operation) -> bool:
 
 CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], bool], str]] = {
     "no_activation": (
-        lambda op: op.options.FusedActivationFunction() == _NO_ACTIVATION,
+        lambda op: op.options.FusedActivationFunction() == schema.ActivationFunctionType.NONE,
         eq,
         "no fused activation",
     ),
@@ -127,11 +126,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], 
         "one scale and zero point before and behind it",
     ),
     "symmetric_int8": (_is_symmetric_int8, eq, "a zero point of 0"),
-    "ranks": (
-        lambda op: len(op.inputs[0].shape),
-        lambda found, allowed: found in allowed,
-        "a number of dimensions of {}",
-    ),
+    "ranks": (lambda op: len(op.inputs[0].shape), lambda found, allowed: found in allowed, "{} dimensions"),
     "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
 }
 """Condition to the attribute, its comparison with the row's value, and its description."""
@@ -168,8 +163,7 @@ class Lint:
         family: key of the table.
         title: its name.
         dead: whether it is no longer developed; the note says by what it was replaced.
-        whole: whether a file with any other operation is refused; then all operations count, those of the
-            post-processing included.
+        whole: whether a file with another operation is refused; then the post-processing counts, too.
         note: applies to the whole family.
         note_source: of the note.
         parts: number of operations in each delegated part before the post-processing, in order.
@@ -279,11 +273,9 @@ def _endings(
 
 
 def _remedy(operation: Operation) -> str:
-    for entry in _table()["remedies"]:
-        named = operation.name in entry.get("operators", [operation.name])
-        if named and operation.dtype in entry.get("types", [operation.dtype]):
-            return str(entry["text"])
-    return ""
+    name, dtype = operation.name, operation.dtype
+    fitting = (e for e in _table()["remedies"] if name in e.get("operators", [name]))
+    return next((str(e["text"]) for e in fitting if dtype in e.get("types", [dtype])), "")
 
 
 def _operations(content: bytes, graph: TFLiteGraph) -> list[Operation]:
@@ -361,8 +353,7 @@ def _score_conversion(
         if operations[index].name == "DEQUANTIZE" and graph.operators[index].inputs[0] in producers
     }
     behind = _behind(graph, leaving) & set(before)
-    entering = {index for index in behind if operations[index].name == "QUANTIZE"}
-    return set() if entering else behind
+    return set() if any(operations[index].name == "QUANTIZE" for index in behind) else behind
 
 
 def _behind(graph: TFLiteGraph, start: Collection[int]) -> set[int]:

@@ -7,7 +7,6 @@ import functools
 import itertools
 import json
 import pathlib
-import re
 
 import flatbuffers
 import numpy as np
@@ -22,7 +21,6 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.allowed_values import OPERATION, TFLITE_FORMS
 from detection_core.detectors.family import family_of
-from detection_core.errors import ExportError
 from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
 from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_formats import FORMATS
@@ -43,7 +41,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
 from tests.support import efficientdet_goldens as goldens
 from tests.support import tiny_files, tiny_network
-from tests.support.cases import cases, refused
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations, outputs
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import DECODING, PIXELS, calibrated, described, file_of, network, run, tflite_of
@@ -295,28 +293,6 @@ def test_the_operation_has_the_published_attributes_and_rows_for_all_classes():
         assert options.rows == rows
         regular = 'key: "use_regular_nms" value { b: true }' in attribute_text(options)
         assert regular == bool(changed)
-
-
-def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name():
-    options = post_process_options(config(), outputs(max_detections=10))
-    for name, value, refusal in (
-        ("max_detections", 0, "expected 1 or more, found 0; change export.max_detections"),
-        ("max_classes_per_detection", 0, "expected 1 or more, found 0; change classes_per_detection"),
-        ("detections_per_class", 0, "found 0; change max_detections_per_class of"),
-        ("nms_score_threshold", -0.1, "expected 0 or more, found -0.1; change the score threshold"),
-        ("nms_score_threshold", float("nan"), "expected 0 or more, found nan"),
-        ("nms_iou_threshold", 0.0, "expected a number above 0, up to 1, found 0; change the IoU threshold"),
-        ("nms_iou_threshold", 1.1, "found 1.1; change the IoU threshold"),
-        ("num_classes", 0, "found 0; change the config's num_classes"),
-        ("y_scale", 0.0, "expected a number above 0, found 0; change the box coder's scales"),
-        ("w_scale", float("inf"), "found inf; change the box coder's scales"),
-    ):
-        with pytest.raises(ExportError, match=f"^{OPERATION}.{name}: .*{re.escape(refusal)}"):
-            dataclasses.replace(options, **{name: value})
-    # Every number among them has a range.
-    for field in dataclasses.fields(options):
-        if not isinstance(getattr(options, field.name), bool):
-            refused(ExportError, field.name, dataclasses.replace, options, **{field.name: float("nan")})
 
 
 SIZES = tf.constant([[32, 32]])
