@@ -68,7 +68,7 @@ def _accelerator(found: Any) -> Iterator[str | Table]:
         [(verdict, f"{taken}, in {len(found.parts)} part(s){f': {parts}' if parts else ''}")], header=False
     )
     for one in found.endings:
-        if one.before_post_processing:
+        if one.before_post_processing or (found.whole and one.remedy):
             why = "; ".join(filter(None, (one.reason, one.remedy)))
             yield f"  {one.count} {one.name} ({one.tensor[:60]}): {why} [{one.source}]"
 

@@ -208,8 +208,8 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
         verdicts = [_verdict(operation, rules) for operation in operations]
     except FlatbufferError as error:
         raise damaged(error, where) from error
-    every = set(range(len(operations)))
-    before = every if rules.get("whole") else _before_post_processing(graph)
+    every, network = set(range(len(operations))), _before_post_processing(graph)
+    before = every if rules.get("whole") else network
     taken = {index for index, (reason, _) in enumerate(verdicts) if not reason}
     if rules.get("cuts_once"):
         taken -= _behind(graph, every - taken)
@@ -224,7 +224,7 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
         note_source=_table()["sources"][rules["note_source"]],
         parts=tuple(len(part) for part in parts),
         operations=len(before),
-        endings=_endings(operations, verdicts, before),
+        endings=_endings(operations, verdicts, network),
     )
 
 
@@ -264,7 +264,7 @@ def _endings(
             count=len(indices),
             tensor=operations[indices[0]].outputs[0].name,
             reason=reason,
-            remedy=_remedy(operations[indices[0]]) if is_before or name == OPERATION else "",
+            remedy=_remedy(operations[indices[0]]) if is_before or name in (OPERATION, *_SEARCHES) else "",
             source=source,
             before_post_processing=is_before,
         )
