@@ -133,7 +133,15 @@ def _count(text: str) -> int:
     return number
 
 
-_TYPES: Mapping[str, Any] = {"int": int, "float": float, "count": _count}
+def _newest_examples(path: str) -> str:
+    """Return a path of examples; of a workspace, the newest that its ExampleGen made."""
+    made = os.path.join(path, "artifacts", "example_gen", "examples")
+    numbers = filter(str.isdigit, os.listdir(made) if os.path.isdir(made) else ())
+    newest = max(numbers, key=int, default="")
+    return os.path.join(made, newest) if newest else path
+
+
+_TYPES: Mapping[str, Any] = {"int": int, "float": float, "count": _count, "examples": _newest_examples}
 
 
 def options_of(kind: type[Options], arguments: argparse.Namespace, **given: Any) -> Options:

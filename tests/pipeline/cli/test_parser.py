@@ -53,6 +53,18 @@ def test_every_verb_has_a_name_a_sentence_and_help_with_an_example_that_parses(b
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", parser.version())
 
 
+def test_a_workspace_stands_for_its_newest_examples(built, tmp_path):
+    def found():
+        return built.parse_args(["evaluate", "--examples", str(tmp_path), "--output", "x"]).examples
+
+    made = tmp_path / "artifacts" / "example_gen" / "examples"
+    made.mkdir(parents=True)
+    assert found() == str(tmp_path)
+    for name in ("9", "10", ".11.partial"):
+        (made / name).mkdir()
+    assert found() == str(made / "10")
+
+
 def test_documented_commands_targets_and_modules_exist(built, capsys):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     package = r"python -m ((?:pipeline|components|component_specs|detection_core|tests)\.[\w.]+\w)"
