@@ -12,7 +12,7 @@ from detection_core.parts.anchor_criterion import AnchorPredictions, classificat
 from detection_core.parts.box_coders import EPSILON, FasterRcnnBoxCoder
 from detection_core.parts.losses import SigmoidFocalLoss
 from detection_core.parts.matchers import IGNORED, ArgMaxMatcher
-from detection_core.parts.targets import AnchorTargetAssigner
+from detection_core.parts.targets import AnchorTargetAssigner, class_factors
 from detection_core.structures import GroundTruth
 
 
@@ -153,8 +153,8 @@ class DetectionLosses:
         focal = SigmoidFocalLoss(
             gamma=settings.gamma, alpha=settings.alpha, label_smoothing=settings.label_smoothing
         )
-        counted = tf.cast(targets.matched != IGNORED, tf.float32)[..., tf.newaxis]
-        targets = targets._replace(class_weights=counted)
+        counted = tf.cast(targets.matched != IGNORED, tf.float32) * class_factors(truth, targets.matched)
+        targets = targets._replace(class_weights=counted[..., tf.newaxis])
         class_losses = classification_loss(focal, predictions.class_logits, targets)
         found = {CLASSIFICATION_LOSS: tf.reduce_sum(class_losses) / normalizer}
         codes, box_targets = predictions.box_codes, targets.box_targets

@@ -38,6 +38,7 @@ train_config {
     learning_rate_base: 0.002 total_epochs: 3 warmup_epochs: 0.5 warmup_learning_rate: 0.001 } } } }
   gradient_clipping_by_norm: 10
 }
+train_config { class_weight_power: 0.5 }
 train_input_reader { repeat_factor_threshold: 0.9 }
 """
 
