@@ -224,7 +224,7 @@ class Reader:
 
     def count_objects(self, classes: int) -> np.ndarray:
         """Count the objects of each class in a pass over all records, without repeats, int64 [`classes`]."""
-        counts = np.zeros(classes, np.int64)
+        counts: np.ndarray = np.zeros(classes, np.int64)
         for of_image in self._all_classes():
             np.add.at(counts, of_image[(of_image >= 0) & (of_image < classes)], 1)
         return counts
