@@ -160,6 +160,7 @@ def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) ->
     import tf_keras
 
     import detection_core
+    from detection_core.artifacts.evaluation import category_metric
 
     tf_keras.backend.clear_session()
     output = work / "trained" / data / name.replace(" ", "-").replace(",", "") / str(seed)
@@ -177,8 +178,8 @@ def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) ->
     options = detection_core.EvaluateOptions(split="test")
     metrics = detection_core.evaluate(trained, examples=examples, options=options).metrics
     shutil.rmtree(output / "work", ignore_errors=True)
-    named = f"{MAP.replace('/', ' ')} ByCategory/"
-    classes = {name.removeprefix(named): ap for name, ap in metrics.items() if name.startswith(named)}
+    by_class = category_metric("")
+    classes = {name.removeprefix(by_class): ap for name, ap in metrics.items() if name.startswith(by_class)}
     found = {"mAP": metrics[MAP], "mAP@.50": metrics[f"{MAP}@.50IOU"], "classes": classes}
     return {
         "steps": STEPS,
