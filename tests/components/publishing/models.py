@@ -4,8 +4,10 @@ import os
 
 from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
+from detection_core.artifacts.signature import SIGNATURE, sign_folder, verify_folder
 from detection_core.storage import files
 from detection_core.storage.local_lock import is_partial
+from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
 
 _FILES = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
 
@@ -18,15 +20,21 @@ def make_model(folder, content):
 
 
 def publish(destination, saved_model, tflite="", keep=0, **fields):
-    """Publish with a fingerprint that is the model's content."""
+    """Publish with a fingerprint that is the model's content, and signed."""
     content = files.read_text(os.path.join(saved_model, "saved_model.pb")).split()[0]
     version = PublishedVersion(number=0, **{"fingerprint": content, **fields})
-    return destination.publish(saved_model, tflite, version, keep)
+
+    def sign(folder):
+        sign_folder(folder, PRIVATE_KEY, content, {"model": content})
+
+    return destination.publish(saved_model, tflite, version, keep, sign=sign)
 
 
 def is_complete(folder):
-    """Tell whether a folder holds all files of one model."""
+    """Tell whether a folder holds all files of one model; a local one, as they were signed."""
     try:
+        if not files.is_remote(folder) and files.exists(os.path.join(folder, SIGNATURE)):
+            verify_folder(folder, PUBLIC_KEY)
         return len({files.read_text(os.path.join(folder, name)).split()[0] for name in _FILES}) == 1
     except FileNotFoundError:
         return False
