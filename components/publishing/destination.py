@@ -281,15 +281,16 @@ class PushDestination:
                     write_deployment(self.root, deployment)
                 else:
                     self._folders.remove(number)
-            elif number != deployment.version and not complete and self._is_half(number):
+            elif (
+                number != deployment.version
+                and not complete
+                and files.is_dir(self.saved_model_dir(number))
+                and not self._folders.is_complete(WITHDRAWN, number)
+            ):
                 _logger.warning("push | version %d is not complete, and removed", number)
                 self._folders.remove(number)
         self._settle(deployment)
         return deployment
-
-    def _is_half(self, number: int) -> bool:
-        here = files.is_dir(self.saved_model_dir(number))
-        return here and not self._folders.is_complete(WITHDRAWN, number)
 
     def _settle(self, deployment: Deployment) -> None:
         """Move every SavedModel to the folder that the deployment requires, oldest first.

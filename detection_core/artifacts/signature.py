@@ -10,23 +10,23 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from detection_core.errors import ConfigError, ContractError
 from detection_core.storage import files
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric import ec
 
 SIGNATURE = "model.sig"
 PASSWORD_VARIABLE = "DETFLOW_SIGN_PASSWORD"
 PUBLIC_KEY_VARIABLE = "DETFLOW_PUBLIC_KEY"
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_STATEMENT = {"_type": "https://in-toto.io/Statement/v1"}
 _PREDICATE_TYPE = "https://model_signing/signature/v1.0"
 _BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
-_CURVES = {"secp256r1": "SHA256", "secp384r1": "SHA384", "secp521r1": "SHA512"}
+_HASHES = {"secp256r1": hashes.SHA256(), "secp384r1": hashes.SHA384(), "secp521r1": hashes.SHA512()}
 _MOST_BYTES = 1 << 26
 
 
@@ -43,32 +43,31 @@ def sign_folder(folder: str, key: str, subject: str, provenance: Mapping[str, An
     Raises:
         ConfigError: when the key cannot be read, or is of another kind.
     """
-    private = _read_key(key, private=True)
-    digests = _digests(folder)
-    payload = json.dumps(
-        {
-            **_STATEMENT,
-            "subject": [{"name": subject, "digest": {"sha256": _root(digests)}}],
-            "predicateType": _PREDICATE_TYPE,
-            "predicate": {
-                "serialization": {
-                    "method": "files",
-                    "hash_type": "sha256",
-                    "allow_symlinks": False,
-                    "ignore_paths": [SIGNATURE],
-                },
-                "resources": [
-                    {"name": path, "algorithm": "sha256", "digest": digest}
-                    for path, digest in digests.items()
-                ],
-                "provenance": provenance,
-            },
-        }
-    ).encode()
+    (private, algorithm), digests = _read_key(key, private=True), _digests(folder)
+    predicate = {
+        "serialization": {
+            "method": "files",
+            "hash_type": "sha256",
+            "allow_symlinks": False,
+            "ignore_paths": [SIGNATURE],
+        },
+        "resources": [
+            {"name": name, "algorithm": "sha256", "digest": found} for name, found in digests.items()
+        ],
+        "provenance": provenance,
+    }
+    statement = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": subject, "digest": {"sha256": _root(digests)}}],
+        "predicateType": _PREDICATE_TYPE,
+        "predicate": predicate,
+    }
+    payload = json.dumps(statement).encode()
+    signed = base64.b64encode(private.sign(_encoded(payload), algorithm)).decode()
     envelope = {
         "payload": base64.b64encode(payload).decode(),
         "payloadType": _PAYLOAD_TYPE,
-        "signatures": [{"sig": base64.b64encode(private.sign(_encoded(payload), _ecdsa(private))).decode()}],
+        "signatures": [{"sig": signed}],
     }
     material = {"publicKey": {"hint": _hint(private.public_key())}, "tlogEntries": []}
     bundle = {"mediaType": _BUNDLE_TYPE, "verificationMaterial": material, "dsseEnvelope": envelope}
@@ -86,15 +85,13 @@ def verify_folder(folder: str, key: str) -> Mapping[str, Any]:
         ContractError: when there is no signature, or it is by another key or not of these files.
         ConfigError: when the key cannot be read, or is of another kind.
     """
-    from cryptography.exceptions import InvalidSignature
-
-    public, path = _read_key(key, private=False), files.join(folder, SIGNATURE)
+    (public, algorithm), path = _read_key(key, private=False), files.join(folder, SIGNATURE)
     try:
         bundle = json.loads(files.read_regular(path, _MOST_BYTES))
         envelope = bundle["dsseEnvelope"]
         payload = base64.b64decode(envelope["payload"], validate=True)
         hint = bundle["verificationMaterial"]["publicKey"]["hint"]
-        public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), _encoded(payload), _ecdsa(public))
+        public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), _encoded(payload), algorithm)
         statement = json.loads(payload)
         predicate = statement["predicate"]
         signed = {entry["name"]: entry["digest"] for entry in predicate["resources"]}
@@ -152,43 +149,25 @@ def _encoded(payload: bytes) -> bytes:
     return f"DSSEv1 {len(_PAYLOAD_TYPE)} {_PAYLOAD_TYPE} {len(payload)} ".encode() + payload
 
 
-def _ecdsa(key: "ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey") -> "ec.ECDSA":
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    return ec.ECDSA(getattr(hashes, _CURVES[key.curve.name])())
+def _hint(key: ec.EllipticCurvePublicKey) -> str:
+    form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(key.public_bytes(*form)).hexdigest()
 
 
-def _hint(key: "ec.EllipticCurvePublicKey") -> str:
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    return hashlib.sha256(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
-
-
-def _read_key(path: str, *, private: bool) -> Any:
-    try:
-        from cryptography.exceptions import UnsupportedAlgorithm
-        from cryptography.hazmat.primitives import serialization
-    except ImportError as e:
-        raise ConfigError(
-            "expected the package cryptography, which signs, found none; install it with"
-            " `pip install 'detflow[sign]'`"
-        ) from e
-    kind = "private" if private else "public"
+def _read_key(path: str, *, private: bool) -> tuple[Any, ec.ECDSA]:
+    """Return a key and how it signs."""
+    password = os.environ.get(PASSWORD_VARIABLE, "").encode() or None
+    kind, form = "private" if private else "public", serialization
     try:
         content = files.read_bytes(path)
-        if private:
-            password = os.environ.get(PASSWORD_VARIABLE, "").encode() or None
-            key: Any = serialization.load_pem_private_key(content, password)
-        else:
-            key = serialization.load_pem_public_key(content)
-        known = key.curve.name in _CURVES
-    except (OSError, ValueError, TypeError, AttributeError, UnsupportedAlgorithm) as e:
+        key: Any = (
+            form.load_pem_private_key(content, password) if private else form.load_pem_public_key(content)
+        )
+        return key, ec.ECDSA(_HASHES[key.curve.name])
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, UnsupportedAlgorithm) as e:
         raise ConfigError(
-            f"expected a PEM file with a {kind} key of an elliptic curve, found: {e}; make one with `openssl"
-            f" ecparam -name prime256v1 -genkey -noout`, and name the password in {PASSWORD_VARIABLE}",
+            f"expected a PEM file with a {kind} key of the curve P-256, P-384 or P-521, found: {e}; make one"
+            " with `openssl ecparam -name prime256v1 -genkey -noout`, and name the password in"
+            f" {PASSWORD_VARIABLE}",
             where=path,
         ) from e
-    if not known:
-        raise ConfigError(f"expected the curve P-256, P-384 or P-521, found {key.curve.name}", where=path)
-    return key

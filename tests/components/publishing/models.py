@@ -4,7 +4,7 @@ import os
 
 from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
-from detection_core.artifacts.signature import SIGNATURE, sign_folder, verify_folder
+from detection_core.artifacts.signature import sign_folder, verify_folder
 from detection_core.storage import files
 from detection_core.storage.local_lock import is_partial
 from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
@@ -31,10 +31,8 @@ def publish(destination, saved_model, tflite="", keep=0, **fields):
 
 
 def is_complete(folder):
-    """Tell whether a folder holds all files of one model; a local one, as they were signed."""
+    """Tell whether a folder holds all files of one model."""
     try:
-        if not files.is_remote(folder) and files.exists(os.path.join(folder, SIGNATURE)):
-            verify_folder(folder, PUBLIC_KEY)
         return len({files.read_text(os.path.join(folder, name)).split()[0] for name in _FILES}) == 1
     except FileNotFoundError:
         return False
@@ -68,6 +66,14 @@ def look(root):
     if current:
         assert is_complete(reader.saved_model_dir(current.number)), f"{current.number} is not complete"
     return current.number if current else None
+
+
+def verify_served(root):
+    """Compare the files of every served version with their signatures."""
+    for number in map(str, served_numbers(root)):
+        for folder in (os.path.join(root, kind, number) for kind in ("saved_model", "tflite")):
+            if files.is_dir(folder):
+                verify_folder(folder, PUBLIC_KEY)
 
 
 def leftovers(root):
