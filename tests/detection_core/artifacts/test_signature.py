@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.artifacts.signature import (
@@ -67,6 +67,7 @@ def test_other_curves_and_a_key_with_a_password(curve, tmp_path, folder, monkeyp
     refused(ContractError, "by the key with the SHA-256", verify_folder, str(folder), PUBLIC_KEY)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from("abcd"), st.binary(max_size=3), min_size=1), st.data())
 def test_any_changed_byte_missing_or_further_file_is_found(tmp_path_factory, contents, data):
     folder = make(tmp_path_factory.mktemp("signed"), contents)
