@@ -16,6 +16,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from detection_core.bounded.limits import parse_json_text
 from detection_core.errors import ConfigError, ContractError
 from detection_core.storage import files
 
@@ -87,7 +88,7 @@ def verify_folder(folder: str, key: str) -> Mapping[str, Any]:
     """
     (public, algorithm), path = _read_key(key, private=False), files.join(folder, SIGNATURE)
     try:
-        bundle = json.loads(files.read_regular(path, _MOST_BYTES))
+        bundle = parse_json_text(files.read_regular(path, _MOST_BYTES).decode())
         envelope = bundle["dsseEnvelope"]
         payload = base64.b64decode(envelope["payload"], validate=True)
         hint = bundle["verificationMaterial"]["publicKey"]["hint"]
@@ -105,7 +106,12 @@ def verify_folder(folder: str, key: str) -> Mapping[str, Any]:
         ) from e
     except (OSError, ValueError, LookupError, TypeError) as e:
         raise ContractError(f"expected a signature, found another file ({e}); {_REMEDY}", where=path) from e
-    found = _digests(folder)
+    try:
+        found = _digests(folder)
+    except OSError as e:  # a named pipe or a link
+        raise ContractError(
+            f"expected the signed files, found one that cannot be read ({e}); {_REMEDY}", where=folder
+        ) from e
     wrong = sorted(name for name in signed.keys() | found.keys() if signed.get(name) != found.get(name))
     if wrong or root != _root(found) or statement["predicateType"] != _PREDICATE_TYPE:
         shown = ", ".join(wrong[:3]) or "another list of them"
@@ -133,11 +139,14 @@ def check_signature(path: str, key: str = "") -> None:
 
 def _digests(folder: str) -> dict[str, str]:
     """Return the SHA-256 of each file by its path in the folder, sorted, without the signature."""
-    return {
-        name: hashlib.sha256(files.read_bytes(files.join(folder, name))).hexdigest()
-        for name in sorted(files.sizes(folder))
-        if name != SIGNATURE
-    }
+    digests = {}
+    for name in sorted(files.sizes(folder).keys() - {SIGNATURE}):
+        path = files.join(folder, name)
+        if os.path.islink(path):
+            raise OSError(f"{name} is a link")
+        with files.open_regular(path) as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # a raw file
+    return digests
 
 
 def _root(digests: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from detection_core.artifacts.signature import (
     verify_folder,
 )
 from detection_core.errors import ConfigError, ContractError
-from tests.support.cases import refused
+from tests.support.cases import cases, refused
 from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY, write_keys
 
 FILES = {"saved_model.pb": b"graph", "variables/variables.index": b"index", "empty": b""}
@@ -66,7 +67,7 @@ def test_other_curves_and_a_key_with_a_password(curve, tmp_path, folder, monkeyp
     refused(ContractError, "by the key with the SHA-256", verify_folder, str(folder), PUBLIC_KEY)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from("abcd"), st.binary(max_size=3), min_size=1), st.data())
 def test_any_changed_byte_missing_or_further_file_is_found(tmp_path_factory, contents, data):
     folder = make(tmp_path_factory.mktemp("signed"), contents)
@@ -98,7 +99,14 @@ def test_a_signature_is_of_one_statement_and_one_key(folder, tmp_path):
     texts = {
         "another": [with_payload(predicateType="other"), json.dumps(mixed)],
         "found other: a, empty, saved": [json.dumps(other)],
-        "another file": ["", "[]", "{}", signed[:-9], signed.replace('"payload": "', '"payload": "?')],
+        "another file": [
+            "",
+            "[]",
+            "{}",
+            "[" * 100_000,
+            signed[:-9],
+            signed.replace('"payload": "', '"payload": "?'),
+        ],
     }
     for message, contents in texts.items():
         for content in contents:
@@ -107,6 +115,19 @@ def test_a_signature_is_of_one_statement_and_one_key(folder, tmp_path):
             assert error.where.startswith(str(folder)) and "publish again" in error.message
     path.unlink()
     refused(ContractError, f"expected {SIGNATURE}, found none", verify_folder, str(folder), PUBLIC_KEY)
+
+
+@cases(
+    ("pipe", os.mkfifo),
+    ("dangling", lambda path: path.symlink_to("nowhere")),
+    ("loop", lambda path: path.symlink_to(".")),
+    ("link", lambda path: path.symlink_to("saved_model.pb")),
+)
+def test_a_further_file_that_cannot_be_read_is_refused(folder, *, name, make):
+    make(folder / name)
+    error = refused(ContractError, "cannot be read", verify_folder, str(folder), PUBLIC_KEY)
+    assert name in error.message and error.where == str(folder)
+    (folder / name).unlink()
 
 
 def test_a_key_of_another_kind_is_one_error(folder, tmp_path):
