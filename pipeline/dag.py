@@ -255,6 +255,7 @@ def _pusher(settings: PipelineSettings, *, quantized: bool, tflite: bool) -> Ste
         parameters={
             "push_destination": FromCheck("resolved_push_destination"),
             "keep_versions": settings.push.keep_versions,
+            "sign_key": settings.push.sign,
             "run_key": FromCheck("run_key"),
             "baseline_version": FromCheck("baseline_version"),
             "push_token": FromCheck("push_token"),

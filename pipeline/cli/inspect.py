@@ -30,9 +30,11 @@ _UNKNOWN = "unknown"
 def inspect(arguments: argparse.Namespace) -> Result:
     """Show inputs, outputs, operations, labels, origin and metrics of a model file."""
     with native_output_to(os.devnull):
+        from detection_core.artifacts.signature import check_signature
         from detection_core.tasks.inspection import inspect as read
 
         path = given_model(arguments.path)
+        check_signature(path, arguments.public_key)
         found = read(path)
         lints = _lints(path, arguments.accelerators)
     data = found.data() | ({"accelerators": [dataclasses.asdict(one) for one in lints]} if lints else {})
