@@ -119,15 +119,12 @@ def _measured(
             if key not in cells:
                 cells[key] = _of_class(of_class[shape](class_), measure, drawn)
             parts.append(cells[key])
-        values[metric] = _mean(np.stack(parts))
+        # The mean over classes with an object; NaN if there is none.
+        stacked: np.ndarray = np.stack(parts)
+        known = ~np.isnan(stacked)
+        total, count = np.where(known, stacked, 0).sum(axis=0), known.sum(axis=0)
+        values[metric] = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
     return values
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Return the mean over classes with an object, [C, resamples]; NaN if there is none."""
-    known = ~np.isnan(values)
-    total = np.where(known, values, 0).sum(axis=0)
-    return np.divide(total, known.sum(axis=0), out=np.full(len(total), np.nan), where=known.any(axis=0))
 
 
 def _of_class(table: MatchTable, measure: Measure, drawn: np.ndarray) -> np.ndarray:

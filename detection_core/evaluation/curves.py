@@ -81,7 +81,9 @@ def confusion_matrix(split: EvaluatedSplit, score_threshold: float) -> np.ndarra
         confident = (detections.scores >= score_threshold) & (match.found_by != IN_CROWD)
         true_left: set[int] = set(np.flatnonzero(~truth.is_crowd).tolist())
         detected_left: set[int] = set(np.flatnonzero(confident).tolist())
-        for d, g in _pairs(match.overlaps):
+        pairs = np.argwhere(match.overlaps >= IOU_THRESHOLD)
+        best_first = np.argsort(-match.overlaps[pairs[:, 0], pairs[:, 1]], kind="stable")
+        for d, g in pairs[best_first].tolist():
             if d in detected_left and g in true_left:
                 detected_left.remove(d)
                 true_left.remove(g)
@@ -91,10 +93,3 @@ def confusion_matrix(split: EvaluatedSplit, score_threshold: float) -> np.ndarra
         for d in detected_left:
             matrix[background, row_of[int(detections.classes[d])]] += 1
     return matrix
-
-
-def _pairs(overlaps: np.ndarray) -> list[tuple[int, int]]:
-    """Return pairs (detection, object) with sufficient overlap, the best first."""
-    pairs = np.argwhere(overlaps >= IOU_THRESHOLD)
-    order = np.argsort(-overlaps[pairs[:, 0], pairs[:, 1]], kind="stable")
-    return [(int(d), int(g)) for d, g in pairs[order]]

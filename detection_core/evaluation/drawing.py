@@ -99,7 +99,9 @@ def draw_boxes(
     draw = ImageDraw.Draw(drawn)
     width, height = drawn.size
     size = max(11, round(min(width, height) / 28))
-    near = [dataclasses.replace(item, box=_nearby(item.box)) for item in reversed(boxes)]
+    # Pillow takes minutes for coordinates a billion pixels outside, as in an infinite box.
+    clipped = (np.clip(np.nan_to_num(item.box), -1.0, 2.0).tolist() for item in boxes)
+    near = [dataclasses.replace(item, box=tuple(box)) for item, box in zip(boxes, clipped, strict=True)][::-1]
     for item in near:
         ymin, xmin, ymax, xmax = item.box
         corners = xmin * width, ymin * height, xmax * width, ymax * height
@@ -145,15 +147,6 @@ def _keypoints(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledB
     for number, (x, y) in points.items():
         corners = (x - radius, y - radius, x + radius, y + radius)
         draw.ellipse(corners, fill=class_colour(number), outline=_LIGHT)
-
-
-def _nearby(box: Sequence[float]) -> tuple[float, float, float, float]:
-    """Clip a box to the picture and its surroundings.
-
-    Pillow takes minutes for coordinates a billion pixels outside, as in an infinite box.
-    """
-    ymin, xmin, ymax, xmax = np.clip(np.nan_to_num(box), -1.0, 2.0).tolist()
-    return ymin, xmin, ymax, xmax
 
 
 def _outline(

@@ -140,7 +140,8 @@ class TFLiteRunner:
                 where=self.path,
             ) from error
         if self._decoding is not None:
-            values = _with_count(suppressed_heads(values["location"], values["score"], self._decoding))
+            boxes, scores, classes = suppressed_heads(values["location"], values["score"], self._decoding)
+            values = {"boxes": boxes, "scores": scores, "classes": classes, "count": np.array(len(scores))}
         rows = len(values["scores"])
         count = min(int(values["count"]), rows) if np.isfinite(values["count"]) else rows
         # Rows after the count are uninitialised.
@@ -190,11 +191,6 @@ def _image_input(details: list[dict[str, Any]], path: str) -> dict[str, Any]:
             where=path,
         )
     return details[0]
-
-
-def _with_count(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
-    boxes, scores, classes = found
-    return {"boxes": boxes, "scores": scores, "classes": classes, "count": np.array(len(scores))}
 
 
 def _head_places(interpreter: Any, names: Sequence[str], path: str) -> dict[str, int]:
