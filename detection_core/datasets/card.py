@@ -71,6 +71,9 @@ def _describe(
     split: Counts, label_map: LabelMap, shards: int, quarantined: Mapping[str, int]
 ) -> dataset_card.SplitCard:
     totals: dict[str, Any] = {name: split.counts["total"][name] for name in _TOTALS}
+    classes = {item.id: 0 for item in label_map.items}
+    for name, count in split.counts["classes"].items():  # annotations may use any name of a class
+        classes[label_map.ids_by_text[name]] += count
     ranges: dict[str, Any] = {
         name: dataset_card.Range(min=least, mean=round(total / count, 3), max=most)
         for name, (count, total, least, most) in split.ranges.items()
@@ -79,10 +82,7 @@ def _describe(
         shards=shards,
         **totals,
         formats=dict(sorted(split.counts["formats"].items())),
-        classes={
-            label_map.names[class_id - 1]: count
-            for class_id, count in _count_classes(split, label_map).items()
-        },
+        classes={label_map.names[class_id - 1]: count for class_id, count in classes.items()},
         box_areas_px=dataset_card.BoxAreas(**split.counts["box_areas"]),
         box_sides_of_image=dataset_card.BoxSides(
             up_to=list(BOX_SIDES), objects=[split.counts["box_sides"][str(edge)] for edge in BOX_SIDES]
@@ -90,14 +90,6 @@ def _describe(
         **ranges,
         quarantined=quarantined,
     )
-
-
-def _count_classes(split: Counts, label_map: LabelMap) -> dict[int, int]:
-    """Return class id to number of objects; annotations may use any name of a class."""
-    counts = {item.id: 0 for item in label_map.items}
-    for name, count in split.counts["classes"].items():
-        counts[label_map.ids_by_text[name]] += count
-    return counts
 
 
 Quarantine = Mapping[str, Collection[Rejection]]

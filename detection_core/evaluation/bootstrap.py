@@ -148,23 +148,16 @@ def _of_class(table: MatchTable, measure: Measure, drawn: np.ndarray) -> np.ndar
             counted = np.cumsum(weights * ~ignored, axis=1) if ignored.any() else everything
             found = np.cumsum(weights[:, hits], axis=1, dtype=np.float64)
             if summary.is_precision:
-                total += _average_precision(found, counted[:, hits], objects)
+                # The mean of the interpolated precision at COCO's recalls, of what is found up to each hit.
+                precision = found / np.maximum(counted[:, hits], 1)
+                highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+                recall = found / np.maximum(objects, 1)[:, None]
+                reached = np.searchsorted(RECALLS, recall, side="right")
+                total += (highest * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(RECALLS)
             elif found.shape[1]:
                 total += found[:, -1] / np.maximum(objects, 1)
         values.append(np.where(objects > 0, total / len(overlaps), np.nan))
     return np.concatenate(values)
-
-
-def _average_precision(found: np.ndarray, counted: np.ndarray, objects: np.ndarray) -> np.ndarray:
-    """Return the mean of the interpolated precision at COCO's recalls, float64 [resamples].
-
-    `found` objects and `counted` detections up to each of H hits are float64 [resamples, H].
-    """
-    precision = found / np.maximum(counted, 1)
-    highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-    recall = found / np.maximum(objects, 1)[:, None]
-    reached = np.searchsorted(RECALLS, recall, side="right")
-    return (highest * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(RECALLS)
 
 
 def _tail(level: float, images: int) -> float:

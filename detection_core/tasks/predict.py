@@ -125,9 +125,7 @@ def predict(
         usable = {stems[r.image] + os.path.splitext(r.image)[1]: r for r in results if not r.error}
         write_formats(drawing.formats, output_dir, usable, drawing.names, model_path)
         if COCO in drawing.formats:
-            found = ((ids[r.image], entry) for r in usable.values() for entry in journal.find(r.image)[1])
-            entries = [entry | {"image_id": number} for number, entry in found]
-            files.write_text(files.join(output_dir, COCO_RESULTS), json.dumps(entries, allow_nan=False))
+            _write_coco_results(output_dir, {r.image: ids[r.image] for r in usable.values()}, journal)
     failed = [result for result in results if result.error]
     if options.needs_one and failed and len(failed) == len(results):
         raise DataError(failed[0].error, where=failed[0].image)
@@ -209,6 +207,13 @@ def _predict_each(
             results += [image.result for image in batch if image.result is not None]
             progress.advance(len(batch))
     return results
+
+
+def _write_coco_results(folder: str, ids: Mapping[str, int], journal: Journal) -> None:
+    """Write the journal's COCO results of images, with the ids that the images now have."""
+    found = ((number, entry) for image, number in ids.items() for entry in journal.find(image)[1])
+    entries = [entry | {"image_id": number} for number, entry in found]
+    files.write_text(files.join(folder, COCO_RESULTS), json.dumps(entries, allow_nan=False))
 
 
 def _refuse_overwriting(images: Sequence[str], stems: Mapping[str, str], output_dir: str) -> None:
