@@ -44,7 +44,8 @@ def test_the_first_run_has_no_baseline_and_publishes(pipeline, first):
     assert version == decision["version"]
     assert (pipeline.pushed / "saved_model" / str(version) / "saved_model.pb").is_file()
     published = sorted(p.name for p in (pipeline.pushed / "tflite" / str(version)).iterdir())
-    assert published == ["labels.txt", "model_float32.tflite", "model_int8.tflite"]
+    files = [f"model_{name}{form}.tflite" for name in ("float32", "int8") for form in ("", "_headless")]
+    assert published == ["decoding.json", "labels.txt", *files]
     assert pipeline.record["baseline_version"] == ""
 
 

@@ -60,13 +60,13 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     files = ["--quantized-model", tmp_path / "quantized_model", "--max-map-drop", "1.0"]
     sizes = ["--max-detections", "20", "--representative-examples", "4"]
     exported = cli.call("export", *model, *files, *sizes, "--examples", examples, "--output", tmp_path)
-    assert [f["format"] for f in exported["files"]] == ["float32", "int8"]
-    written = ["labels.txt", "model_float32.tflite", "model_int8.tflite"]
-    assert sorted(os.listdir(tmp_path / "tflite")) == written
+    written = [f"model_{name}{form}.tflite" for name in ("float32", "int8") for form in ("", "_headless")]
+    assert [f["file"] for f in exported["files"]] == written
+    assert sorted(os.listdir(tmp_path / "tflite")) == ["decoding.json", "labels.txt", *written]
     file = tmp_path / "tflite" / "model_int8.tflite"
     assert [1, 20, 4] in [output["shape"] for output in cli.call("inspect", file)["outputs"]]
     compared = cli.call("compare", file, *model, *files[:2], "--examples", examples)
-    assert compared["heads"] == exported["files"][1]["network"]["heads"]
+    assert compared["heads"] == exported["files"][2]["network"]["heads"]
 
 
 def test_what_does_not_fit_is_refused_before_training(examples, scenes, tmp_path):

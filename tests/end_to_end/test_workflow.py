@@ -52,8 +52,8 @@ def test_the_first_run_executes_and_publishes_everything_with_what_was_found_in_
     saved_model = published / "saved_model" / version
     assert (saved_model / "saved_model.pb").is_file()
     assert (saved_model / "assets.extra" / "detflow" / "box_statistics.json").is_file()
-    files = ["model_float32.tflite", "model_int8.tflite"]
-    assert sorted(os.listdir(published / "tflite" / version)) == ["labels.txt", *files]
+    files = [f"model_{name}{form}.tflite" for name in ("float32", "int8") for form in ("", "_headless")]
+    assert sorted(os.listdir(published / "tflite" / version)) == ["decoding.json", "labels.txt", *files]
     assert [m["model"] for m in first["models"]] == ["SavedModel", "quantized SavedModel", *files]
     found = {finding["id"] for finding in first["validation"]["findings"]}
     assert first["validation"]["blessed"] and {"leakage:eval", "class_without_objects:train"} <= found

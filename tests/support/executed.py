@@ -25,6 +25,7 @@ WIDE = 100
 _FOLDER = ROOT / "build" / "executed"
 _SETTINGS = """[run]
 parallel = true
+branch = true
 data_file = {folder}/data
 source_dirs =
     {sources}
