@@ -11,6 +11,7 @@ from PIL import Image
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.published import PublishedVersion
+from detection_core.artifacts.signature import sign_folder
 from detection_core.builders.detector import build_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -29,6 +30,7 @@ from pipeline.tuning.search import load_space
 from tests.support.compiled import with_short_stack
 from tests.support.dataset_files import Coco
 from tests.support.field_checkpoints import write_object_checkpoint
+from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
 from tests.support.object_store import s3_server
 from tests.support.plain_backbone import PLAIN
 from tests.support.run_records import record
@@ -44,7 +46,7 @@ model: {config: pipeline.config, override_files: [partial.config]}
 train: {warm_start: base}
 evaluate: {slices: slices.csv}
 validation: {schema_file: schema.pbtxt}
-push: {destination: pushed}
+push: {destination: pushed, sign: key.pem}
 schedule: {cron: 0 0 3 * * *}
 """
 REWRITER = "graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }"
@@ -60,15 +62,15 @@ config: --eval-input --graph-rewriter
 data convert: --output
 data preview: --data --override-file --examples --output
 data report: --output --config
-evaluate: --model --detections --annotations --watch --examples --output --baseline --slices
+evaluate: --model --detections --annotations --watch --examples --output --baseline --slices --public-key
 export: --model --quantized-model --examples --output
 export-saved-model: --model --output --examples
 import: --config --checkpoint --label-map --output --override-file
-inspect: path
-predict: --model images --output --coco-images
+inspect: path --public-key
+predict: --model images --output --coco-images --public-key
 quantize: --config --model --examples --output --override-file
 report: workspace --output
-rollback: destination
+rollback: destination --public-key
 run: settings --override-file
 runs list: workspace
 schedule create: file --override-file
@@ -113,6 +115,7 @@ def store(tmp_path_factory):
         "model.config": config_text(1).partition("train_config")[0].strip().removeprefix("model {")[:-1],
         "train.config": "batch_size: 2", "input.config": "label_map_path: 'x'",
         "eval.config": "num_examples: 3", "rewriter.config": "quantization { delay: 1 }",
+        "key.pem": Path(PRIVATE_KEY).read_text(), "key.pub.pem": Path(PUBLIC_KEY).read_text(),
         "hparams.yaml": "num_classes: 7", "schema.pbtxt": "feature { name: 'image/encoded' type: BYTES }",
     }  # fmt: skip
     for name, text in texts.items():
@@ -152,7 +155,7 @@ def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store):
         "data.path": f"{store}/data", "data.label_map": f"{store}/label_map.pbtxt",
         "data.shards_uri": f"{store}/shards", "model.config": f"{store}/pipeline.config",
         "model.override_files": [f"{store}/partial.config"], "train.warm_start": f"{store}/base",
-        "push.destination": f"{store}/pushed", "train.weights_mirror": "",
+        "push.destination": f"{store}/pushed", "push.sign": f"{store}/key.pem", "train.weights_mirror": "",
         "validation.schema_file": f"{store}/schema.pbtxt", "evaluate.slices": f"{store}/slices.csv",
     }  # fmt: skip
 
@@ -227,10 +230,20 @@ def test_a_version_on_a_store_is_rolled_back(store, cli):
     destination = PushDestination(f"{store}/pushed")
     model = layout.serving_dir(f"{store}/base")
     versions = [PublishedVersion(number=0, run_key=key) for key in "ab"]
-    first, second = (destination.publish(model, "", version, 0).number for version in versions)
+
+    def sign(folder):
+        sign_folder(folder, f"{store}/key.pem", "base", {})
+
+    first, second = (destination.publish(model, "", version, 0, sign=sign).number for version in versions)
+    key = ("--public-key", f"{store}/key.pub.pem")
     for place in ("settings.yaml", "pushed"):
-        assert cli.json("rollback", f"{store}/{place}")["version"] == first
-        assert cli.json("rollback", f"{store}/{place}", "--to", second)["version"] == second
+        assert cli.json("rollback", f"{store}/{place}", *key)["version"] == first
+        assert cli.json("rollback", f"{store}/{place}", "--to", second, *key)["version"] == second
+    cli("inspect", f"{store}/pushed", *key)
+    files.write_text(f"{store}/pushed/saved_model/{second}/more.txt", "")
+    there = ("--model", f"{store}/pushed", "--output", f"{store}/none")
+    for words in (("predict", *there, f"{store}/image.png"), ("evaluate", *there, "--examples", store)):
+        assert "found other: more.txt" in cli.json(*words, *key, code=2)["message"]
     refused = cli.json("rollback", f"{store}/nowhere", code=2)
     assert "expected a settings file or a push destination" in refused["message"]
 
