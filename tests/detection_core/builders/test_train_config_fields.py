@@ -7,14 +7,18 @@ import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 
+from detection_core.builders import datasets
 from detection_core.builders.detector import build_multi_scale_model
 from detection_core.builders.input_pipeline import build_label_targets, build_training_stream
 from detection_core.builders.train_plan import build_fine_tune_options, build_optimization, build_train_plan
 from detection_core.config.check import find_without_effect
+from detection_core.config.label_map_file import parse_label_map
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.sizes import network_size
@@ -32,7 +36,7 @@ from tests.support.agreement import BUILDERS, assert_agree, assert_parts_agree, 
 from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, RETINA, changed
 from tests.support.random_messages import mutated_configs
-from tests.support.tiny_training import config_text
+from tests.support.tiny_training import LABELS, config_text
 from tests.support.zoo_configs import ZOO, zoo_config
 
 EVALUATED = "eval_input_reader { tf_record_input_reader { input_path: 'x' } }"
@@ -57,6 +61,12 @@ def scales(config):
     # A detector that has the only size asked for already, so that no network is built.
     detector = SimpleNamespace(input_shape=SimpleNamespace(size=(64, 64)), losses=None)
     return build_multi_scale_model(config, detector) is not None
+
+
+def class_weights(config):
+    reader = SimpleNamespace(leaving_out=lambda _: reader, count_objects=lambda classes: np.array([1, 4]))
+    with mock.patch.object(datasets, "train_reader", lambda config, label_map: reader):
+        return datasets.training_class_weights(config, label_map=parse_label_map(LABELS, "labels"))
 
 
 def epochs(config):
@@ -107,7 +117,7 @@ EFFECTS = {
     "mixing_pool_size": (5, stream("pool"), MOSAIC), "max_number_of_boxes": (7, stream("max_boxes"), {}),
     "merge_multiple_label_boxes": (True, build_label_targets, {}),
     "use_multiclass_scores": (True, build_label_targets, SCORES),
-    "multi_scale": ({"scale": [1.0]}, scales, {}),
+    "multi_scale": ({"scale": [1.0]}, scales, {}), "class_weight_power": (0.5, class_weights, {}),
 }  # fmt: skip
 
 

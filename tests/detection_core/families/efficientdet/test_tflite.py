@@ -8,6 +8,7 @@ from ai_edge_litert.interpreter import Interpreter
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion, to_float16, to_float32, to_int8
 from detection_core.exporters.tflite_forms import normalisation_of
+from detection_core.exporters.tflite_post_process import attribute_text
 from detection_core.families.efficientdet.build import build_efficientdet
 from detection_core.families.efficientdet.family import FAMILY
 from detection_core.families.efficientdet.tflite import post_process_options, tflite_function
@@ -37,7 +38,7 @@ def test_attributes_of_the_operation_equal_the_reference(*, case):
     message = EfficientDet(name="efficientdet-d0", num_classes=3)
     for field, value in golden["params"]["nms_configs"].items():
         setattr(message.nms_configs, field, value)
-    found = post_process_options(message, outputs(max_detections=100)).attribute_text()
+    found = attribute_text(post_process_options(message, outputs(max_detections=100)))
     assert attributes(found) == attributes(golden["fact"])
 
 
