@@ -11,7 +11,7 @@ from component_specs import PusherJob
 from components.publishing.destination import BaselineReplaced, PushDestination, RolledBack
 from detection_core.artifacts.blessing import BlessingReasons, read_verdict
 from detection_core.artifacts.data_statistics import STATISTICS
-from detection_core.artifacts.detector import MODEL_INFO, find_extra, read_info, serving_dir
+from detection_core.artifacts.detector import MODEL_INFO, PIPELINE_CONFIG, find_extra, read_info, serving_dir
 from detection_core.artifacts.evaluation import METRICS, EvalReport
 from detection_core.artifacts.published import PUSHED, PublishedVersion, PushReport
 from detection_core.artifacts.signature import sign_folder
@@ -96,7 +96,7 @@ def _sign(job: PusherJob, folder: str) -> None:
     info = read_info(job.model) if find_extra(job.model, MODEL_INFO) else None
     extra = info.extra if info else {}
     origin = provenance_of_training(extra)
-    made_from = {"examples": origin.data_fingerprint, "pipeline.config": origin.config_hash}
+    made_from = {"examples": origin.data_fingerprint, PIPELINE_CONFIG: origin.config_hash}
     provenance = {
         "buildDefinition": {
             "buildType": "urn:detflow:workflow:1",
