@@ -1,10 +1,10 @@
-"""Results that benchmarks keep as JSON, and the tables of docs/measured.md that are made from them.
+"""Results that benchmarks keep as JSON, and the tables of pages in docs that are made from them.
 
     python -m benchmarks.results            write the tables again
     python -m benchmarks.results --check    fail if a table is not as its JSON
 
 A benchmark with `--keep NAME` writes benchmarks/results/NAME.json: its rows, and the command, machine, date
-and commit. In the page a table stands between `<!-- results: NAME -->` and `<!-- end of results -->`.
+and commit. In a page a table stands between `<!-- results: NAME -->` and `<!-- end of results -->`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typing import Any
 from detection_core.training.kernels import processor_flags
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "measured.md"
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "docs" / "measured.md", ROOT / "docs" / "first-things.md")
 _TABLE = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 _INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 bfloat16", "avx512f": "AVX-512", "avx2": "AVX2"}
 
@@ -89,13 +90,14 @@ def main() -> int:
     )
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    page = PAGE.read_text(encoding="utf-8")
-    made = with_tables(page)
-    if check and made != page:
-        print(f"{PAGE.name} is not as benchmarks/results has it; run python -m benchmarks.results")
-        return 1
-    if not check:
-        PAGE.write_text(made, encoding="utf-8")
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        made = with_tables(page)
+        if check and made != page:
+            print(f"{path.name} is not as benchmarks/results has it; run python -m benchmarks.results")
+            return 1
+        if not check:
+            path.write_text(made, encoding="utf-8")
     return 0
 
 

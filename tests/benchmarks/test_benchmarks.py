@@ -148,26 +148,27 @@ def test_families_are_beside_each_peer_which_gets_the_numbers_of_the_config(monk
 def test_results_are_kept_and_the_page_has_their_tables(monkeypatch, tmp_path, capsys):
     from benchmarks import results
 
-    assert results.with_tables(results.PAGE.read_text()) == results.PAGE.read_text()
+    assert all(results.with_tables(page.read_text()) == page.read_text() for page in results.PAGES)
+    page = tmp_path / "page.md"
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(results, "PAGES", [page])
     monkeypatch.setattr(sys, "argv", ["/folder/some.py", "--od-api", "/folder/research", "--turns", "2"])
     results.keep(None, [{"never": 1}])
     results.keep("some", [{"": "step", "CPU s": 1.5}, {"": "prediction", "CPU s": ""}])
     kept = json.loads((tmp_path / "results" / "some.json").read_text())
     assert kept["command"] == "python -m benchmarks.some --od-api research --turns 2"
     assert kept["machine"] == results.machine() and len(kept["commit"]) == 8
-    results.PAGE.write_text("before\n<!-- results: some -->\nold\n<!-- end of results -->\nafter\n")
+    page.write_text("before\n<!-- results: some -->\nold\n<!-- end of results -->\nafter\n")
     monkeypatch.setattr(sys, "argv", ["results", "--check"])
     assert results.main() == 1 and "run python -m benchmarks.results" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", ["results"])
     assert results.main() == 0
-    page = results.PAGE.read_text()
-    assert "| | CPU s |\n| --- | --- |\n| step | 1.5 |\n| prediction | |\n\n<!-- end" in page
-    assert page.startswith("before\n<!--") and page.endswith("-->\nafter\n") and "old" not in page
+    made = page.read_text()
+    assert "| | CPU s |\n| --- | --- |\n| step | 1.5 |\n| prediction | |\n\n<!-- end" in made
+    assert made.startswith("before\n<!--") and made.endswith("-->\nafter\n") and "old" not in made
     monkeypatch.setattr(sys, "argv", ["results", "--check"])
     assert results.main() == 0
-    results.PAGE.write_text("<!-- results: missing -->\n<!-- end of results -->\n")
+    page.write_text("<!-- results: missing -->\n<!-- end of results -->\n")
     refused(FileNotFoundError, "missing", results.main)
 
 

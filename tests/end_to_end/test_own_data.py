@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import first_things
+from benchmarks.results import RESULTS
 from component_specs import ExampleGenJob
 from components.example_gen.run import run as generate
 from detection_core.artifacts.dataset_card import CARD
@@ -17,7 +19,7 @@ from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from detection_core.zoo.networks import find_network
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
-from tests.end_to_end.conftest import ROOT, SHORT, SMALL, states
+from tests.end_to_end.conftest import ROOT, SMALL, states
 from tests.support import same_set
 from tests.support.command_line import CommandLine, run_python
 from tests.support.dataset_files import Coco
@@ -167,10 +169,30 @@ def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tm
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_two_commands_make_a_published_detector(data, tmp_path, capsys):
-    said = CommandLine(capsys).json("init", data("yolo"), "-o", tmp_path / "mine")
-    short = [change for change in SMALL[1:] if "batch_size" not in change and "num_steps" not in change]
-    short += [*SHORT, "train.overrides.train_config.num_steps=2", f"model.ssd.feature_extractor.type={PLAIN}"]
-    summary = CommandLine(capsys).json("run", said["settings"], *(f"--set={change}" for change in short))
-    assert set(states(summary).values()) == {"executed"}
-    assert (tmp_path / "mine" / "workspace" / "pushed" / "tflite").is_dir()
+def test_the_first_ten_things_work_as_their_page_has_them(data, tmp_path, capsys, monkeypatch):
+    kept = json.loads((RESULTS / "first_things.json").read_text(encoding="utf-8"))
+    columns = [(thing.to, f"`{thing.detflow}`") for thing in first_things.THINGS]
+    assert [(row["to"], row["detflow"]) for row in kept["rows"]] == columns
+    folder, cli, changes = tmp_path / "work", CommandLine(capsys), []
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    first_things.lay_out(data("yolo"), ".", images=3, frames=4)
+    short = [f"--set={change}" for change in SMALL[1:] if "batch_size" not in change]
+    short.append(f"--set=model.ssd.feature_extractor.type={PLAIN}")
+
+    def run(words):
+        summary = cli.json(*words, *(short if words[0] == "run" else ["--runs=1"] * (words[0] == "bench")))
+        if words[0] == "run":
+            changes.append({name for name, state in states(summary).items() if state == "executed"})
+
+    first_things.run_in_turn(".", run)
+    first, again, other_files = changes
+    assert "trainer" in first and not again
+    assert {"tflite_exporter", "pusher"} < other_files and not {"trainer", "example_gen"} & other_files
+    for name in ("tested", "tested_int8"):
+        assert "DetectionBoxes_Precision/mAP" in (folder / name / "evaluation" / "metrics.json").read_text()
+    assert (
+        len(list((folder / "found").glob("*.json"))) == 3
+        and (folder / "tracked" / "clip-detected.mp4").is_file()
+    )
+    assert any((folder / "labels").rglob("*.xml"))
