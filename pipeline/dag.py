@@ -62,14 +62,15 @@ def build_dag(settings: PipelineSettings) -> Dag:
     if tflite:
         steps.append(_tflite_exporter(settings, quantized))
     steps.append(_pusher(settings, quantized=quantized, tflite=tflite))
-    # Changed code invalidates the cache.
-    code = [{"code_version": FromCheck(CODE_VERSIONS[s.component])} for s in steps]
-    steps = [
-        dataclasses.replace(s, parameters={**s.parameters, **c}) for s, c in zip(steps, code, strict=True)
-    ]
-    steps = with_registered_steps(settings, steps)
+    steps = with_registered_steps(settings, [_keyed_by_code(step) for step in steps])
     check_contracts(steps)
     return Dag(name=settings.name, steps=tuple(steps))
+
+
+def _keyed_by_code(step: Step) -> Step:
+    """Add the code version to a step, so that changed code invalidates the cache."""
+    code = FromCheck(CODE_VERSIONS[step.component])
+    return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
 
 
 def before(dag: Dag, step_id: str) -> Dag:
