@@ -6,7 +6,8 @@ The argument is a data set of any format, such as the Pascal VOC folder of BCCD.
 get an error, of three kinds in turn: the object is deleted, its box is moved, or its class is changed.
 Detectors are trained cross-validated on the wrong labels. Of each kind the most suspected are taken, as many as
 there are errors of it: then recall equals precision if so many are listed. Both are also given for half as
-many. An overlooked object is found at IoU 0.5. Real errors of the data set count as false alarms. A repeated call resumes.
+many. An overlooked object is found at IoU 0.5. Real errors of the data set count as
+false alarms. A repeated call resumes.
 """
 
 from __future__ import annotations
@@ -186,8 +187,8 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=1000, help="training steps of each fold")
     parser.add_argument("--seed", type=int, default=0, help="of the errors")
-    parser.add_argument("--low-score", type=float, default=0.5)
-    parser.add_argument("--high-score", type=float, default=0.95)
+    parser.add_argument("--low-score", type=float, help="as of the command")
+    parser.add_argument("--high-score", type=float, help="as of the command")
     add_keep(parser)
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)

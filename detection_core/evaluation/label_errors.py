@@ -10,7 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts.label_errors import BADLY_LOCATED, KINDS, OVERLOOKED, SWAPPED
-from detection_core.evaluation.results import EvaluatedImage, box_iou, boxes_xywh
+from detection_core.evaluation.error_kinds import TOUCHING
+from detection_core.evaluation.results import (
+    EvaluatedImage,
+    best_score_threshold,
+    box_iou,
+    boxes_xywh,
+    match_image,
+)
 
 _PER_PIXEL = 0.1
 """How fast the similarity of two boxes falls with the distance of their centers."""
@@ -19,19 +26,32 @@ NONE = -1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelErrorOptions:
-    """Parameters of the scores; the defaults are the published ones.
+    """Parameters of the scores.
+
+    The published thresholds, 0.5 and 0.95, are probabilities. A detector's scores are not: trained with focal
+    loss, few reach 0.95. So the defaults follow the detections: see `with_thresholds`.
 
     Attributes:
         alpha: weight of the IoU in the similarity of two boxes; the distance of centers has the rest.
         low_score: detections above it are compared with labels of their class, to find badly located ones.
-        high_score: detections from it on show overlooked objects, those above it swapped classes.
+            None: half of `high_score`.
+        high_score: detections from it on show overlooked objects and swapped classes. None: the score with
+            the best F1.
         temperature: of the soft minimum over the boxes of an image; 0.1 is close to the minimum.
     """
 
     alpha: float = 0.9
-    low_score: float = 0.5
-    high_score: float = 0.95
+    low_score: float | None = None
+    high_score: float | None = None
     temperature: float = 0.1
+
+    def with_thresholds(self, images: Sequence[EvaluatedImage]) -> "LabelErrorOptions":
+        """Return the options with both thresholds, where missing from the images' detections."""
+        high = self.high_score
+        if high is None:
+            high = best_score_threshold(images, [match_image(image) for image in images])
+        low = high / 2 if self.low_score is None else self.low_score
+        return dataclasses.replace(self, low_score=low, high_score=high)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +65,7 @@ class ScoredBox:
         label: row of the label in question; for an overlooked object that of the most similar label, if any.
             `NONE` for none.
         detection: row of the detection that decided; `NONE` for none.
+        detected: score of that detection; 0 for none.
     """
 
     kind: str
@@ -52,6 +73,7 @@ class ScoredBox:
     score: float
     label: int
     detection: int
+    detected: float
 
 
 def score_labels(
@@ -59,7 +81,8 @@ def score_labels(
 ) -> tuple[list[ScoredBox], np.ndarray]:
     """Return a score for each label, crowds excepted, and for each detection from the high score on.
 
-    Also return each image's score, float64 [N]: the geometric mean of the kinds' soft minima.
+    `options` have both thresholds. Also return each image's score, float64 [N]: the geometric mean of the
+    kinds' soft minima.
     """
     similar = [_similarity(image, options.alpha) for image in images]
     positive = [values[values > 0].min() for values in similar if (values > 0).any()]
@@ -68,9 +91,12 @@ def score_labels(
     qualities: np.ndarray = np.ones(len(images))
     for place, (image, similarity) in enumerate(zip(images, similar, strict=True)):
         scores: dict[str, list[float]] = {kind: [] for kind in KINDS}
-        for kind, score, label, detection in _score_image(image, similarity, least, options):
+        for kind, score, label, row in _score_image(image, similarity, least, options):
             scores[kind].append(score)
-            found.append(ScoredBox(kind=kind, image=place, score=score, label=label, detection=detection))
+            detected = 0.0 if row == NONE else float(image.detections.scores[row])
+            found.append(
+                ScoredBox(kind=kind, image=place, score=score, label=label, detection=row, detected=detected)
+            )
         pooled = [soft_minimum(np.array(values), options.temperature) for values in scores.values()]
         qualities[place] = np.prod(pooled) ** (1 / len(pooled))
     return found, qualities
@@ -90,15 +116,16 @@ def _score_image(
 ) -> Iterator[tuple[str, float, int, int]]:
     """Yield kind, score, label and detection. `least` is the lowest similarity above 0 of all images."""
     labels, found = image.truth, image.detections
+    high, low = options.high_score or 0.0, options.low_score or 0.0
     same = labels.classes[:, np.newaxis] == found.classes
-    for row in np.flatnonzero(found.scores >= options.high_score).tolist():
+    for row in np.flatnonzero(found.scores >= high).tolist():
         label = _best(similarity[:, row], same[:, row])
         alone = least * (1 - float(found.scores[row]))
         yield OVERLOOKED, alone if label == NONE else float(similarity[label, row]), label, row
     for label in np.flatnonzero(~labels.is_crowd).tolist():
-        own = _best(similarity[label], same[label] & (found.scores > options.low_score))
+        own = _best(similarity[label], same[label] & (found.scores > low))
         yield BADLY_LOCATED, 1.0 if own == NONE else float(similarity[label, own]), label, own
-        other = _best(similarity[label], ~same[label] & (found.scores > options.high_score))
+        other = _best(similarity[label], ~same[label] & (found.scores >= high))
         unlike = 1.0 if other == NONE else max(least, 1 - float(similarity[label, other]))
         yield SWAPPED, unlike, label, other
 
@@ -116,9 +143,18 @@ def soft_minimum(scores: np.ndarray, temperature: float) -> float:
     return float((weights * scores).sum() / weights.sum())
 
 
-def rank(found: Sequence[ScoredBox], count: int, below: float) -> Mapping[str, list[ScoredBox]]:
-    """Return the lowest scores of each kind in order: at most `count`, each below a score."""
-    ordered = sorted(found, key=lambda box: (box.score, box.image, box.label, box.detection))
+def rank(
+    found: Sequence[ScoredBox], options: LabelErrorOptions, count: int, below: float
+) -> Mapping[str, list[ScoredBox]]:
+    """Return the lowest scores of each kind in order: at most `count`, each below a score.
+
+    Of scores that agree in two decimals, the one with the more confident detection is first. A label is only
+    listed as badly located if the detection overlaps it, with the least IoU that TIDE asks of localization
+    errors. Otherwise nothing shows where its box should be: the object may just not be detected.
+    """
+    least = {BADLY_LOCATED: options.alpha * TOUCHING}
+    ordered = sorted(found, key=lambda box: (round(box.score, 2), -box.detected, box.image, box.label))
     return {
-        kind: [box for box in ordered if box.kind == kind and box.score < below][:count] for kind in KINDS
+        kind: [box for box in ordered if box.kind == kind and least.get(kind, 0) <= box.score < below][:count]
+        for kind in KINDS
     }

@@ -96,8 +96,9 @@ def find_label_errors(examples_dir: str, folder: str, search: LabelSearch) -> La
             " detections with the ids of the images",
             where=search.model_path or examples_dir,
         )
-    boxes, qualities = score_labels(images, search.options)
-    suspects = rank(boxes, search.count, search.below)
+    options = search.options.with_thresholds(images)
+    boxes, qualities = score_labels(images, options)
+    suspects = rank(boxes, options, search.count, search.below)
     errors = [_error(box, compared[box.image], label_map) for kind in KINDS for box in suspects[kind]]
     found = LabelErrors(
         errors=errors,
@@ -109,8 +110,8 @@ def find_label_errors(examples_dir: str, folder: str, search: LabelSearch) -> La
             )
             for place in np.argsort(qualities, kind="stable")
         ],
-        low_score=search.options.low_score,
-        high_score=search.options.high_score,
+        low_score=options.low_score or 0.0,
+        high_score=options.high_score or 0.0,
         folds=0 if search.model_path else len(splits),
     )
     report_examples(examples_dir, folder, title=search.title, suspected=_findings(errors, search.below))
@@ -218,6 +219,8 @@ def _task(compared: _Compared, errors: Sequence[LabelError], label_map: LabelMap
     for error in errors:
         if error.label_box:
             notes[error.label, tuple(error.label_box)].append(error.note)
+    # A detection at a wrong label is no further object.
+    explained = [error.detected_box for error in errors if error.label_box]
     objects = []
     for row, label in enumerate(truth.classes.tolist()):
         name = label_map.class_names[label]
@@ -231,7 +234,7 @@ def _task(compared: _Compared, errors: Sequence[LabelError], label_map: LabelMap
             note=error.note,
         )
         for error in errors
-        if error.label_box is None
+        if error.label_box is None and error.detected_box not in explained
     ]
     return AnnotatedImage(truth.source_id, compared.file, compared.file, truth.width, truth.height, objects)
 
