@@ -4,10 +4,9 @@
 
 The argument is a data set of any format, such as the Pascal VOC folder of BCCD. 5 % and 20 % of its objects
 get an error, of three kinds in turn: the object is deleted, its box is moved, or its class is changed.
-Detectors are trained cross-validated on the wrong labels. Of each kind the most suspected are taken, as many as
-there are errors of it: then recall equals precision if so many are listed. Both are also given for half as
-many. An overlooked object is found at IoU 0.5. Real errors of the data set count as false alarms. A repeated
-call resumes.
+Detectors are trained cross-validated on the wrong labels. Of each kind the most suspected are taken, as many
+as there are errors of it: then recall equals precision if so many are listed. Both are also given for half as
+many. An overlooked object is found at IoU 0.5. Real errors of the data set count as false alarms.
 """
 
 from __future__ import annotations

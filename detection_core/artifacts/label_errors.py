@@ -51,7 +51,13 @@ class LabelError:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageScore:
-    """The score of an image's labels: 0 to 1; the lower, the more likely is an error."""
+    """The score of an image's labels.
+
+    Attributes:
+        split: of the examples.
+        source_id: id of the image.
+        score: 0 to 1; the lower, the more likely is an error.
+    """
 
     split: str
     source_id: str

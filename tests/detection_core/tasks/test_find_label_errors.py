@@ -25,7 +25,7 @@ CONFIG = str(Path(__file__).parents[3] / "examples" / "digits" / "pipeline.confi
 
 
 def wrong_scenes():
-    """Scenes whose labels are right but for three: 0 has none, that of 1 is moved, that of 2 is of the other class."""
+    """Scenes of which 0 has no label, 1 one that is moved, and 2 one of the other class."""
     made = scenes(8)
     truths = [truth for _, truth in made]
     truths[0] = truths[0].take(np.zeros(1, bool))
