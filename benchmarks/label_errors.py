@@ -128,7 +128,7 @@ def measure(arguments: argparse.Namespace, rate: float) -> Iterable[dict[str, st
     from component_specs import ExampleGenJob
     from components.example_gen.run import run
     from detection_core.config.load import load_config
-    from detection_core.evaluation.label_errors import LabelErrorOptions
+    from detection_core.evaluation.label_scores import LabelErrorOptions
     from detection_core.tasks.cross_validation import fold_splits
     from detection_core.tasks.find_label_errors import LabelSearch, find_label_errors
 

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.input_paths import point_at_examples, split_pattern
-from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
+from detection_core.config.input_paths import point_at_other_folds
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.tasks.train import train
@@ -28,8 +28,6 @@ def train_without(
 ) -> str:
     """Train a detector on all folds but one and return its folder; a finished or killed training resumes.
 
-    The config's validation while training is left out, because it would choose weights by the fold.
-
     Args:
         fold: the split of `examples_dir` to leave out.
         config: of the training; its readers are replaced.
@@ -42,14 +40,6 @@ def train_without(
     """
     _logger.info("cross-validation | %s of %d: train on the others", fold, len(folds))
     model, run, work = (files.join(folder, fold, name) for name in ("model", "model_run", "work"))
-    train(fold_config(fold, config, examples_dir, folds), model_dir=model, model_run_dir=run, work_dir=work)
+    own = check_pipeline_config(point_at_other_folds(config, examples_dir, fold, folds))
+    train(own, model_dir=model, model_run_dir=run, work_dir=work)
     return model
-
-
-def fold_config(fold: str, config: PipelineConfig, examples_dir: str, folds: Sequence[str]) -> CheckedConfig:
-    """Return the config that trains on all folds but one; see `train_without`."""
-    own = point_at_examples(config, examples_dir, eval_split=fold)
-    own.train_config.ClearField("validation")
-    patterns = [split_pattern(examples_dir, other) for other in folds if other != fold]
-    own.train_input_reader.tf_record_input_reader.input_path[:] = patterns
-    return check_pipeline_config(own)

@@ -17,7 +17,7 @@ from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject
 from detection_core.datasets.annotation_writers import WRITERS
 from detection_core.errors import ConfigError, DataError
-from detection_core.evaluation.label_errors import LabelErrorOptions, ScoredBox, rank, score_labels
+from detection_core.evaluation.label_scores import LabelErrorOptions, ScoredBox, rank, score_labels
 from detection_core.evaluation.results import EvaluatedImage, to_px
 from detection_core.structures import Instances
 from detection_core.tasks.cross_validation import train_without

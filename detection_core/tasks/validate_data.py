@@ -105,13 +105,7 @@ def validate_examples(
     splits = {split: check_split(examples_dir, split) for split in split_names(examples_dir)}
     findings = FindingList(options.limits)
     hashes = _wants_hashes(sum(splits.values()), options, findings)
-    wanted = PassOptions(
-        classes=label_map.names,
-        spans=_spans(examples_dir),
-        decoding=options.decoding,
-        hashes=hashes,
-        pictures=SamplePictures(label_map.names),
-    )
+    wanted = _wanted(examples_dir, label_map, options, hashes)
     passes, by_folder = _pass_over_all(examples_dir, label_map, splits, wanted)
     statistics = DataStatistics(
         classes=label_map.names,
@@ -191,6 +185,16 @@ def _write_page(
         ANCHOR_MATCHES.write(folder, matches)
     page = data_page(folder, title=options.title, sample_bytes=options.sample_bytes)
     files.write_text(files.join(folder, PAGE), page)
+
+
+def _wanted(examples_dir: str, label_map: LabelMap, options: ValidationOptions, hashes: bool) -> PassOptions:
+    return PassOptions(
+        classes=label_map.names,
+        spans=_spans(examples_dir),
+        decoding=options.decoding,
+        hashes=hashes,
+        pictures=SamplePictures(label_map.names),
+    )
 
 
 def _wants_hashes(images: int, options: ValidationOptions, findings: FindingList) -> bool:

@@ -164,7 +164,7 @@ def labels(arguments: argparse.Namespace) -> Result:
         examples_of(arguments.data, arguments, output) as examples,
     ):
         from detection_core.artifacts.label_errors import KINDS, LABEL_ERRORS
-        from detection_core.evaluation.label_errors import LabelErrorOptions
+        from detection_core.evaluation.label_scores import LabelErrorOptions
         from detection_core.report.data_page import PAGE
         from detection_core.tasks.find_label_errors import LabelSearch, find_label_errors
 

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from detection_core.artifacts.label_errors import LABEL_ERRORS
+from detection_core.config.input_paths import point_at_other_folds
 from detection_core.config.load import load_config
 from detection_core.datasets.formats import cvat
 from detection_core.errors import ConfigError, DataError
-from detection_core.evaluation.label_errors import LabelErrorOptions
+from detection_core.evaluation.label_scores import LabelErrorOptions
 from detection_core.storage import files
 from detection_core.tasks import cross_validation
-from detection_core.tasks.cross_validation import fold_config, fold_splits
+from detection_core.tasks.cross_validation import fold_splits
 from detection_core.tasks.find_label_errors import LabelSearch, find_label_errors
 from tests.support.blobs import BlobDetector, save_folder, scenes, write_examples
 from tests.support.cases import refused
@@ -119,7 +120,7 @@ def test_folds_are_equal_and_choose_no_weights(tmp_path):
     assert fold_splits(4) == dict.fromkeys(("fold-1", "fold-2", "fold-3", "fold-4"), 0.25)
     refused(ConfigError, "expected two folds or more, found 1", fold_splits, 1)
     config = load_config(CONFIG, {"train_config.validation.every_steps": 5})
-    own = fold_config("fold-2", config, str(tmp_path), list(fold_splits(3)))
+    own = point_at_other_folds(config, str(tmp_path), "fold-2", list(fold_splits(3)))
     assert not own.train_config.HasField("validation") and config.train_config.HasField("validation")
     read = own.train_input_reader.tf_record_input_reader.input_path
     assert [path.split("/")[-2] for path in read] == ["Split-fold-1", "Split-fold-3"]

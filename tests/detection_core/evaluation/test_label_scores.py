@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from detection_core.evaluation.label_errors import (
+from detection_core.evaluation.label_scores import (
     NONE,
     LabelErrorOptions,
     rank,
