@@ -24,7 +24,7 @@ from detection_core.tasks.cross_validation import train_without
 from detection_core.tasks.evaluate import is_results, plan_evaluation
 from detection_core.tasks.report_data import report_examples
 from detection_core.validation.checks import EXAMPLES_LISTED, TRAIN
-from detection_core.validation.labelled_images import LabelledImage, read_split, split_names, stored_box
+from detection_core.validation.labelled_images import read_split, split_names, stored_box
 
 _MESSAGES = {
     "overlooked": "objects may have no label; a confident detection has no label like it",
@@ -87,8 +87,8 @@ def find_label_errors(examples_dir: str, folder: str, search: LabelSearch) -> La
         ModelError: if a detector cannot be run.
     """
     label_map = load_label_map(f"{examples_dir.rstrip('/')}/{LABEL_MAP}")
-    splits = _chosen_splits(examples_dir, search)
-    compared = [each for split in splits for each in _compare(examples_dir, split, splits, search, label_map)]
+    splits, folds = _chosen_splits(examples_dir, search), split_names(examples_dir)
+    compared = [each for split in splits for each in _compare(examples_dir, split, folds, search, label_map)]
     images = [each.image for each in compared]
     if not any(image.detections.classes.size for image in images):
         raise DataError(
@@ -112,7 +112,7 @@ def find_label_errors(examples_dir: str, folder: str, search: LabelSearch) -> La
         ],
         low_score=options.low_score or 0.0,
         high_score=options.high_score or 0.0,
-        folds=0 if search.model_path else len(splits),
+        folds=0 if search.model_path else len(folds),
     )
     report_examples(examples_dir, folder, title=search.title, suspected=_findings(errors, search.below))
     LABEL_ERRORS.write(folder, found)
@@ -136,25 +136,21 @@ def _chosen_splits(examples_dir: str, search: LabelSearch) -> list[str]:
 
 
 def _compare(
-    examples_dir: str, split: str, splits: Sequence[str], search: LabelSearch, label_map: LabelMap
+    examples_dir: str, split: str, folds: Sequence[str], search: LabelSearch, label_map: LabelMap
 ) -> list[_Compared]:
     """Return a split's images with detections of a detector that was not trained on it."""
     model = search.model_path or train_without(
-        split, search.config or PipelineConfig(), examples_dir, splits, search.work_dir
+        split, search.config or PipelineConfig(), examples_dir, folds, search.work_dir
     )
     options = EvaluateOptions(split=split, trust=search.trust)
     planned = plan_evaluation(model_path=model, evaluation_dir="", examples_dir=examples_dir, options=options)
     [measured] = planned.measure(planned.load(), planned.truth).values()
-    records = {_id(image): image for image in read_split(split_pattern(examples_dir, split), label_map)}
-    found = [(image, records[image.truth.source_id]) for image in measured.images]
-    return [
-        _Compared(split=split, image=image, record=own.record, file=own.filename or own.source_id)
-        for image, own in found
-    ]
-
-
-def _id(image: LabelledImage) -> str:
-    return image.source_id or image.filename
+    records = {
+        image.source_id or image.filename: (image.record, image.filename or image.source_id)
+        for image in read_split(split_pattern(examples_dir, split), label_map)
+    }
+    found = [(image, *records[image.truth.source_id]) for image in measured.images]
+    return [_Compared(split=split, image=image, record=record, file=file) for image, record, file in found]
 
 
 def _error(box: ScoredBox, compared: _Compared, label_map: LabelMap) -> LabelError:

@@ -85,6 +85,9 @@ def test_each_kind_is_found_and_what_shows_nothing_is_not():
     assert [(box.image, box.detected) for box in found["swapped"]] == [(2, pytest.approx(0.7))]
     assert [len(some) for some in rank(boxes, OPTIONS, 1, 0.7).values()] == [1, 1, 1]
     assert qualities[4] == pytest.approx(1.0) and qualities[:4].max() < 0.9
+    # Without a label of its class, a detection's score falls with its confidence.
+    by_image = {box.image: box.score for box in found["overlooked"]}
+    assert by_image[0] / by_image[2] == pytest.approx(0.2 / 0.3)
     unseen = [box for box in boxes if box.image == 3 and box.kind == "badly_located"]
     assert unseen[0].score < 0.1 and unseen[0].detection != NONE
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from detection_core.artifacts.label_errors import LABEL_ERRORS
 from detection_core.config.input_paths import point_at_other_folds
@@ -38,6 +39,8 @@ def wrong_scenes():
 @pytest.fixture
 def examples(tmp_path):
     write_examples(tmp_path / "examples", "eval", wrong_scenes())
+    write_examples(tmp_path / "examples", "train", scenes(3, seed=1))
+    (tmp_path / "examples" / "dataset_card.json").unlink()
     return str(tmp_path / "examples")
 
 
@@ -54,10 +57,14 @@ def test_errors_are_ranked_drawn_and_written_as_tasks(tmp_path, examples):
         ("swapped", "scene 2", "green", "red"),
     ]
     assert LABEL_ERRORS.read(str(out)) == found and found.folds == 0
+    # The detector may have seen the images of `train`.
+    assert {image.split for image in found.images} == {"eval"}
     assert {image.source_id for image in found.images[:3]} == {"scene 0", "scene 1", "scene 2"}
     page = (out / "index.html").read_text()
     assert "swapped labels" in page and "labelled green, detected red 0.90" in page
     assert all((out / "pictures" / f"00{n}.jpg").read_bytes().startswith(b"\xff\xd8") for n in range(4))
+    drawn = np.asarray(Image.open(out / "pictures" / "000.jpg"), np.int16)
+    assert (np.abs(drawn - [255, 0, 255]).max(axis=2) < 60).sum() > 100
     # The tasks have the labels, and the missing one.
     root = ElementTree.parse(out / "cvat.xml").getroot()
     boxes = {image.get("name"): image.findall("box") for image in root.iter("image")}
@@ -83,10 +90,11 @@ def test_detections_of_any_program_are_taken_and_useless_input_is_refused(tmp_pa
     assert [(error.kind, error.source_id, error.detected) for error in found.errors][:1] == [
         ("overlooked", "scene 5", "red")
     ]
+    assert {image.split for image in found.images} == {"train", "eval"}
     results.write_text(json.dumps([entry | {"image_id": "other"}]))
     refused(DataError, "compare the image_id", find_label_errors, examples, str(tmp_path / "no"), search)
     for given, message in (
-        (dataclasses.replace(search, splits=["test"]), "expected one of eval, found 'test'"),
+        (dataclasses.replace(search, splits=["test"]), "expected one of train, eval, found 'test'"),
         (LabelSearch(), "expected a model, detections or a config"),
     ):
         refused(ConfigError, message, find_label_errors, examples, str(tmp_path / "no"), given)
