@@ -40,6 +40,8 @@ def make_card(
         **{name: sum(getattr(split, name) for split in described.values()) for name in _TOTALS}
     )
     rejected = sum(map(len, quarantine.values()))
+    # An image in more than one split leaks training data into metrics.
+    seen = Counter(digest for split in counts.values() for digest in set(split.digests))
     return dataset_card.DatasetCard(
         format=data_format,
         classes=[
@@ -60,7 +62,7 @@ def make_card(
             fraction=rejected / (total.images + rejected),
             reasons=count_reasons(itertools.chain.from_iterable(quarantine.values())),
         ),
-        images_in_two_splits=_shared_images(counts),
+        images_in_two_splits=sum(1 for count in seen.values() if count > 1),
         spans={name: list(found) for name, found in (spans or {}).items()},
         unannotated=unannotated if total.unannotated_images else "",
     )
@@ -97,12 +99,6 @@ def _count_classes(split: Counts, label_map: LabelMap) -> dict[int, int]:
     for name, count in split.counts["classes"].items():
         counts[label_map.ids_by_text[name]] += count
     return counts
-
-
-def _shared_images(counts: Mapping[str, Counts]) -> int:
-    """Count identical images in more than one split, which leak training data into metrics."""
-    seen = Counter(digest for split in counts.values() for digest in set(split.digests))
-    return sum(1 for count in seen.values() if count > 1)
 
 
 Quarantine = Mapping[str, Collection[Rejection]]

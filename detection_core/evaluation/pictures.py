@@ -99,7 +99,8 @@ def write_pictures(
     for i, (image, _) in enumerate(itertools.islice(split.pixels(), last + 1)):
         if i in plan.side_by_side:
             picture = draw_both(image, images[i], class_names, plan.score_threshold, options)
-            caption = _describe(images[i], plan.score_threshold)
+            found = int((images[i].detections.scores >= plan.score_threshold).sum())
+            caption = f"{found} detections, {int((~images[i].truth.is_crowd).sum())} objects"
             name = f"{SIDE_BY_SIDE}_{i:05d}.jpg"
             drawn[SIDE_BY_SIDE, i, 0] = _save(picture, folder, SIDE_BY_SIDE, images[i], caption, name)
         for mistake in (m for m in plan.mistakes if m.image == i):
@@ -223,11 +224,6 @@ def draw_both(
     if options.truth_colour:
         found += truth_boxes(evaluated.truth, class_names, names=False, colour=options.truth_colour)
     return side_by_side({"detections": draw_boxes(picture, found), "ground truth": draw_boxes(picture, true)})
-
-
-def _describe(image: EvaluatedImage, score_threshold: float) -> str:
-    found = int((image.detections.scores >= score_threshold).sum())
-    return f"{found} detections, {int((~image.truth.is_crowd).sum())} objects"
 
 
 def draw_mistake(

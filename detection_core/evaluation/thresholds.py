@@ -146,8 +146,10 @@ def _judge(
         passed, reason = KINDS[threshold.kind](value, threshold.bound, baseline)
         interval = _interval(threshold, baseline, resampled)
         if interval:
-            passed = passed or (threshold.confidence is not None and _may_hold(threshold, interval))
-            within_noise = interval[0] <= threshold.bound <= interval[1]
+            low, high = interval
+            may_hold = low <= threshold.bound if threshold.kind == UPPER_BOUND else high >= threshold.bound
+            passed = passed or (threshold.confidence is not None and may_hold)
+            within_noise = low <= threshold.bound <= high
         text = f"{threshold.metric} is {value:.4f}, {reason}{_noise(threshold, interval, within_noise)}"
     return ThresholdVerdict(
         metric=threshold.metric,
@@ -175,11 +177,6 @@ def _interval(
     if threshold.kind == MIN_CHANGE:
         return found.change if baseline is not None else None
     return found.value
-
-
-def _may_hold(threshold: Threshold, interval: tuple[float, float]) -> bool:
-    low, high = interval
-    return low <= threshold.bound if threshold.kind == UPPER_BOUND else high >= threshold.bound
 
 
 def _noise(threshold: Threshold, interval: tuple[float, float] | None, within_noise: bool) -> str:

@@ -273,7 +273,9 @@ def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[Chart]:
         histograms = {name: getattr(profile, counted) for name, profile in profiles.items()}
         return bar_chart(title, x_label, histograms, labels, unit)
 
-    sides, aspects = _up_to(first.sides_px.up_to), [_ratio(edge) for edge in first.aspects.up_to]
+    *edges, _ = first.sides_px.up_to
+    sides = [*(f"\N{LESS-THAN OR EQUAL TO}{edge:.0f}" for edge in edges), f">{edges[-1]:.0f}"]
+    aspects = [_ratio(edge) for edge in first.aspects.up_to]
     counts = [*per_image[:-1], f"over {first.per_image.up_to[-2]:g}"]
     return [
         chart("Size of the boxes", "root of the area, pixels of the image", "sides_px", sides),
@@ -293,10 +295,6 @@ def profile_maps(profiles: Mapping[str, BoxProfile]) -> list[HeatMap]:
                 size_map(f"{name}: height over width, % of the image", profile.sizes),
             ]
     return maps
-
-
-def _up_to(edges: Sequence[float]) -> list[str]:
-    return [*(f"\N{LESS-THAN OR EQUAL TO}{edge:.0f}" for edge in edges[:-1]), f">{edges[-2]:.0f}"]
 
 
 def _ratio(edge: float) -> str:

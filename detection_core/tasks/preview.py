@@ -15,7 +15,7 @@ from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError
-from detection_core.evaluation.drawing import side_by_side
+from detection_core.evaluation.drawing import jpeg_bytes, side_by_side
 from detection_core.evaluation.pictures import draw_truth, host_truth
 from detection_core.report.page import Picture, render
 from detection_core.storage import files
@@ -76,7 +76,11 @@ def preview_training_input(
     augmentations = describe_augmentations(config)
     sheet = files.join(folder, SHEET)
     files.write_bytes(sheet, _png(_contact_sheet([picture for _, _, picture in drawn])))
-    shown = [Picture(source_id=name, caption=text, data=_jpeg_uri(picture)) for name, text, picture in drawn]
+    encoded = [base64.b64encode(jpeg_bytes(picture, quality=_QUALITY)).decode() for *_, picture in drawn]
+    shown = [
+        Picture(source_id=name, caption=text, data=f"data:image/jpeg;base64,{data}")
+        for (name, text, _), data in zip(drawn, encoded, strict=True)
+    ]
     page = files.join(folder, PAGE)
     context = {"title": title, "seed": seed, "augmentations": augmentations, "pictures": shown}
     files.write_text(page, render("preview_page.html", context))
@@ -146,9 +150,3 @@ def _png(picture: Image.Image) -> bytes:
     stream = io.BytesIO()
     picture.save(stream, "PNG")
     return stream.getvalue()
-
-
-def _jpeg_uri(picture: Image.Image) -> str:
-    stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=_QUALITY)
-    return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode()}"

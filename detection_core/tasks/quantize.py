@@ -81,7 +81,10 @@ def quantize(
         detector = _float_detector(config, model_dir)
         step = new_step()
         rewritten = support.rewrite(detector.model, options, step)
-        _calibrate(rewritten, config, detector)
+        avoid_slow_fusions()
+        pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
+        with naming_bad_train_records(config, label_map=detector.label_map):
+            rewritten.calibrate(pixels)
         request = FitRequest(
             model=rewritten.model,
             config=config,
@@ -134,13 +137,6 @@ def _float_detector(config: CheckedConfig, model_dir: str) -> LoadedDetector:
             where="model",
         )
     return detector
-
-
-def _calibrate(rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector) -> None:
-    avoid_slow_fusions()
-    pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
-    with naming_bad_train_records(config, label_map=detector.label_map):
-        rewritten.calibrate(pixels)
 
 
 def _write_record(

@@ -87,7 +87,8 @@ def train(
     plan.reproducibility.set_up()
     label_map = load_label_map(plan.label_map_path)
     config = check_classes_filled_in(config, label_map.num_classes)
-    fingerprint = _fingerprint(config, warm_start_dir)
+    weights_from = starting_files(warm_start_dir, fine_tune_checkpoint(config))
+    fingerprint = training_fingerprint(config, weights=weights_from)
     with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
         request = _request(config, label_map, plan, folder, strategy)
         with strategy.scope():
@@ -157,11 +158,6 @@ def _fit(
     check_classes(request.model, request.label_map, classes_field(request.config))
     start = fill_starting_weights(request.model, request.config, warm_start_dir)
     return start, fit(request, job="train", progress=progress)
-
-
-def _fingerprint(config: CheckedConfig, warm_start_dir: str) -> str:
-    weights_from = starting_files(warm_start_dir, fine_tune_checkpoint(config))
-    return training_fingerprint(config, weights=weights_from)
 
 
 def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:

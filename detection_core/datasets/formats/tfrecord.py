@@ -143,17 +143,17 @@ def find_files(listing: FolderListing) -> list[str]:
     """Return the TFRecord files with images in a folder; of many in one folder, open only some."""
     found = []
     for folder, names in listing.folders.items():
-        maybe = [posixpath.join(folder, name) for name in names if _may_be_records(name)]
+        maybe = [
+            posixpath.join(folder, name)
+            for name in names
+            if not layouts.is_image(name) and not name.lower().endswith(_OTHERS)
+        ]
         known = [path for path in maybe[:_SAMPLE] if _holds_images(listing, path)]
         if len(known) == _SAMPLE:
             suffix = {posixpath.splitext(path)[1][:4] for path in known}
             known += [path for path in maybe[_SAMPLE:] if posixpath.splitext(path)[1][:4] in suffix]
         found += known
     return found
-
-
-def _may_be_records(name: str) -> bool:
-    return not layouts.is_image(name) and not name.lower().endswith(_OTHERS)
 
 
 def _holds_images(listing: FolderListing, path: str) -> bool:
