@@ -34,6 +34,7 @@ COMMON: dict[str, Any] = {
     "train_config.num_steps": STEPS,
     "train_config.batch_size": BATCH,
     "train_config.max_number_of_boxes": 60,
+    "eval_config.include_metrics_per_category": True,
     f"{RATE}.total_steps": STEPS,
     f"{RATE}.learning_rate_base": 0.04,
 }
@@ -101,6 +102,8 @@ def recipes(data: str) -> dict[str, dict[str, Any]]:
         start = {"warm_start": "digits"}
         rows |= {
             "repeat factors, threshold 0.9": {"train_input_reader.repeat_factor_threshold": 0.9},
+            "class weights, power 0.5": {"train_config.class_weight_power": 0.5},
+            "class weights, power 1": {"train_config.class_weight_power": 1.0},
             "from the digits' weights": start,
             "the same, two stages frozen": {**start, "train_config.freeze_backbone_stages": 2},
             "the same, rates falling by 0.8 a stage": {**start, "train_config.backbone_rate_decay": 0.8},
@@ -157,6 +160,7 @@ def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) ->
     import tf_keras
 
     import detection_core
+    from detection_core.artifacts.evaluation import category_metric
 
     tf_keras.backend.clear_session()
     output = work / "trained" / data / name.replace(" ", "-").replace(",", "") / str(seed)
@@ -174,7 +178,9 @@ def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) ->
     options = detection_core.EvaluateOptions(split="test")
     metrics = detection_core.evaluate(trained, examples=examples, options=options).metrics
     shutil.rmtree(output / "work", ignore_errors=True)
-    found = {"mAP": metrics[MAP], "mAP@.50": metrics[f"{MAP}@.50IOU"]}
+    by_class = category_metric("")
+    classes = {name.removeprefix(by_class): ap for name, ap in metrics.items() if name.startswith(by_class)}
+    found = {"mAP": metrics[MAP], "mAP@.50": metrics[f"{MAP}@.50IOU"], "classes": classes}
     return {
         "steps": STEPS,
         "data": data,

@@ -30,6 +30,7 @@ class PusherJob:
         push_destination: folder with `saved_model/VERSION/` (TensorFlow Serving's layout), `tflite/VERSION/`,
             `versions/VERSION.json` and the pointer `current.json`.
         keep_versions: number of versions to keep, including the deployed one; 0 keeps all.
+        sign_key: PEM file of the private key that signs the version; "": it is not signed.
         run_key: fingerprint of all inputs of the run, stored with the version.
         baseline_version: the version that the run was compared with; "" for none. A run with a
             `run_key` replaces only this version.
@@ -48,6 +49,7 @@ class PusherJob:
     tflite_blessing: Annotated[str, Input(BLESSING, optional=True)] = ""
     statistics: Annotated[str, Input(STATISTICS, optional=True)] = ""
     keep_versions: int = 5
+    sign_key: str = ""
     run_key: str = ""
     baseline_version: str = ""
     push_token: str = ""

@@ -33,11 +33,12 @@ class TFLiteExporterJob:
         max_detections: maximum detections of the post-processing op.
         use_regular_nms: whether files apply NMS per class, as the SavedModel does.
         form: `post_process`: the files end with TFLite_Detection_PostProcess. `plain_nms`: built-in
-            operations in its place. `headless`: box codes and scores of every anchor, for accelerators,
-            with MediaPipe's record of how they are decoded.
+            operations in its place. `headless`: box codes and scores of every anchor.
+        headless: also write each file without post-processing, for GPU and NPU.
         representative_examples: training examples that calibrate post-training quantization.
         code_version: fingerprint of the code; part of the cache key.
-        tflite: folder to fill: model_FORMAT.tflite for each format, labels.txt.
+        tflite: folder to fill: model_FORMAT.tflite and model_FORMAT_headless.tflite for each format,
+            decoding.json, labels.txt.
         parity: folder to fill with parity.json.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
     """
@@ -56,5 +57,6 @@ class TFLiteExporterJob:
     max_detections: int = 100
     use_regular_nms: bool = False
     form: str = "post_process"
+    headless: bool = True
     representative_examples: int = 100
     code_version: str = ""

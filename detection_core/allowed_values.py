@@ -33,6 +33,8 @@ TFLITE_FORMS: tuple[TFLiteForm, ...] = get_args(TFLiteForm)
 """End of a TensorFlow Lite file: the operation TFLite_Detection_PostProcess, equivalent built-in operations,
 or the network's heads.
 """
+OPERATION = "TFLite_Detection_PostProcess"
+"""The custom operator that decodes boxes and applies non-maximum suppression."""
 
 
 @dataclasses.dataclass(frozen=True)

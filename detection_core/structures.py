@@ -25,6 +25,7 @@ class GroundTruth(NamedTuple):
         boxes: float32 [G, 4], normalised.
         classes: int32 [G], in [0, C); 0 in padded rows.
         weights: float32 [G], weight of the object in the losses; 0 in padded rows.
+        class_weights: float32 [G], further factor of the object in the class loss alone; 0 in padded rows.
         is_crowd: bool [G], a COCO crowd region, which is neither a positive nor a false positive.
         area: float32 [G], object area in pixels of the original image; 0 if unknown.
         valid: bool [G], False in padded rows.
@@ -43,6 +44,7 @@ class GroundTruth(NamedTuple):
     boxes: tf.Tensor
     classes: tf.Tensor
     weights: tf.Tensor
+    class_weights: tf.Tensor
     is_crowd: tf.Tensor
     area: tf.Tensor
     valid: tf.Tensor

@@ -218,9 +218,6 @@ def _evaluation_step(
     )
 
 
-_EXPORT = ("max_map_drop", "limits", "max_detections", "use_regular_nms", "form", "representative_examples")
-
-
 def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
     export = settings.export
     inputs = {"examples": _EXAMPLES, "model": FromStep(TRAINER, "model")}
@@ -230,10 +227,10 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
         id=TFLITE_EXPORTER,
         component="tflite_exporter",
         parameters={
+            **dict(export),
             "formats": tuple(export.formats),
             "split": settings.evaluate.split,
             "tiles": settings.data.tiles.parameters(),
-            **{name: getattr(export, name) for name in _EXPORT},
         },
         inputs=inputs,
     )
@@ -258,6 +255,7 @@ def _pusher(settings: PipelineSettings, *, quantized: bool, tflite: bool) -> Ste
         parameters={
             "push_destination": FromCheck("resolved_push_destination"),
             "keep_versions": settings.push.keep_versions,
+            "sign_key": settings.push.sign,
             "run_key": FromCheck("run_key"),
             "baseline_version": FromCheck("baseline_version"),
             "push_token": FromCheck("push_token"),

@@ -183,10 +183,14 @@ def resolve_spans(data_path: str, splits: CheckedSplits, query: SpanQuery) -> Sp
     patterns = _patterns(data_path, splits.locations)
     if not patterns:
         return Spans()
-    found = _complete_spans(patterns, query.ready_file)
+    listings = [_find(pattern) for pattern in patterns]
+    common, ready = set.intersection(*(set(found) for found in listings)), query.ready_file
+    if ready:
+        common = {span for span in common if all(_is_ready(found[span], ready) for found in listings)}
+    found = sorted(common, key=span_order)
     chosen = found[-1] if query.span == LATEST and found else query.span.lstrip("0") or "0"
     if chosen not in found:
-        marked = f" with a file {query.ready_file}" if query.ready_file else ""
+        marked = f" with a file {ready}" if ready else ""
         raise DataError(
             f"expected the span {query.span}{marked}, found {', '.join(found[-8:]) or 'none'}; check "
             "data.path, data.span and data.span_ready_file ({SPAN} finds numbers without leading zeros, "
@@ -219,15 +223,6 @@ def _fill_location(location: Any, span: str) -> Any:
     if isinstance(location, Mapping):
         return {key: fill(str(value), span) for key, value in location.items()}
     return fill(location, span) if isinstance(location, str) else location
-
-
-def _complete_spans(patterns: set[str], ready_file: str) -> list[str]:
-    """Return the complete spans that match every pattern, oldest first."""
-    listings = [_find(pattern) for pattern in patterns]
-    common = set.intersection(*(set(found) for found in listings))
-    if ready_file:
-        common = {span for span in common if all(_is_ready(found[span], ready_file) for found in listings)}
-    return sorted(common, key=span_order)
 
 
 def _is_ready(folder: str, ready_file: str) -> bool:

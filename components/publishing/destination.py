@@ -33,6 +33,7 @@ from detection_core.artifacts.published import (
     write_deployment,
     write_version,
 )
+from detection_core.artifacts.signature import check_signature
 from detection_core.errors import ContractError
 from detection_core.storage import files
 
@@ -121,7 +122,7 @@ class PushDestination:
         """Copy a version's SavedModel, or if it has been removed the deployed one's, into an empty folder.
 
         Raises:
-            ContractError: when neither exists.
+            ContractError: when neither exists, or the key of DETFLOW_PUBLIC_KEY did not sign it.
         """
         chosen = number
         while True:
@@ -130,6 +131,7 @@ class PushDestination:
                 files.copy_tree(self.saved_model_dir(chosen), folder)
                 copied = files.sizes(folder)
                 if all(copied.get(name) == size for name, size in version.files.items()):
+                    check_signature(folder)
                     return version
             files.remove_tree(folder)
             current = self.current()
@@ -152,6 +154,7 @@ class PushDestination:
         onto: str | None = None,
         again: bool = True,
         extras: Mapping[str, str] = MappingProxyType({}),
+        sign: Callable[[str], None] = lambda folder: None,
     ) -> PublishedVersion:
         """Add a version and deploy it.
 
@@ -164,6 +167,7 @@ class PushDestination:
             onto: the deployed version that this one may replace, "" for none; None: any.
             again: also publish a model that was rolled back.
             extras: file name to a file that is published in the SavedModel's `assets.extra/detflow`.
+            sign: called with each complete folder before it appears, to add its signature.
 
         Returns:
             The published version.
@@ -184,20 +188,21 @@ class PushDestination:
                 raise RolledBack(before)
             if onto is not None and onto != (str(current.number) if current else ""):
                 raise BaselineReplaced(current)
-            version = self._add((saved_model, tflite, extras), version, deployment, confirm)
+            version = self._add((saved_model, tflite, extras), version, deployment, sign, confirm)
             deployment = deployment.pointing_at(version.number)
             write_deployment(self.root, deployment)
             for number in versions_to_prune(deployment, self._folders.complete(), keep):
                 self._folders.remove(number, keep_file=number in deployment.rolled_back)
         return version
 
-    def rollback(self, to: int | None = None) -> PublishedVersion:
+    def rollback(self, to: int | None = None, public_key: str = "") -> PublishedVersion:
         """Take the deployed version out of service, or return to a given one; return the deployed one.
 
         `to` may have been rolled back before; None: the newest earlier version that was not rolled back.
 
         Raises:
-            ContractError: when the version does not exist, or its SavedModel is incomplete.
+            ContractError: when the version does not exist, its SavedModel is incomplete, or a given key did
+                not sign its files, see `check_signature`.
         """
         with self._locked() as confirm:
             deployment = self._recover(self._deployment() if to is None else self._deployment_or_rebuilt())
@@ -212,6 +217,9 @@ class PushDestination:
                     where=self.root,
                 )
             version = self._folders.read(target)
+            for folder in (self._folders.path(name, target) for name in (IN_SERVICE, WITHDRAWN, TFLITE)):
+                if files.is_dir(folder):
+                    check_signature(folder, public_key)
             # Even without its file the deployed version must leave `saved_model/`.
             known = {*self._folders.numbers(), deployment.version or target}
             deployment = returned_to(deployment, target, known)
@@ -239,6 +247,7 @@ class PushDestination:
         pieces: tuple[str, str, Mapping[str, str]],
         version: PublishedVersion,
         deployment: Deployment,
+        sign: Callable[[str], None],
         confirm: Callable[[], None],
     ) -> PublishedVersion:
         saved_model, tflite, extras = pieces
@@ -249,10 +258,12 @@ class PushDestination:
             files.copy_tree(saved_model, folder)
             for name, path in extras.items():
                 files.copy_file(path, os.path.join(folder, EXTRA, name))
+            sign(folder)
             version = dataclasses.replace(version, number=number, files=files.sizes(folder))
             if tflite:
                 with files.atomic_dir(self.tflite_dir(number)) as beside:
                     files.copy_tree(tflite, beside)
+                    sign(beside)
             write_version(self._folders.version_path(number), version)
             confirm()
         return version
@@ -270,15 +281,16 @@ class PushDestination:
                     write_deployment(self.root, deployment)
                 else:
                     self._folders.remove(number)
-            elif number != deployment.version and not complete and self._is_half(number):
+            elif (
+                number != deployment.version
+                and not complete
+                and files.is_dir(self.saved_model_dir(number))
+                and not self._folders.is_complete(WITHDRAWN, number)
+            ):
                 _logger.warning("push | version %d is not complete, and removed", number)
                 self._folders.remove(number)
         self._settle(deployment)
         return deployment
-
-    def _is_half(self, number: int) -> bool:
-        here = files.is_dir(self.saved_model_dir(number))
-        return here and not self._folders.is_complete(WITHDRAWN, number)
 
     def _settle(self, deployment: Deployment) -> None:
         """Move every SavedModel to the folder that the deployment requires, oldest first.

@@ -1,18 +1,21 @@
 """Pusher: publish a detector that passed every gate, or report why not."""
 
+import functools
 import hashlib
 import logging
 import os
+from importlib import metadata
 from typing import Any
 
 from component_specs import PusherJob
 from components.publishing.destination import BaselineReplaced, PushDestination, RolledBack
 from detection_core.artifacts.blessing import BlessingReasons, read_verdict
 from detection_core.artifacts.data_statistics import STATISTICS
-from detection_core.artifacts.detector import serving_dir
+from detection_core.artifacts.detector import MODEL_INFO, find_extra, read_info, serving_dir
 from detection_core.artifacts.evaluation import METRICS, EvalReport
 from detection_core.artifacts.published import PUSHED, PublishedVersion, PushReport
-from detection_core.artifacts.tflite_provenance import unmeasured
+from detection_core.artifacts.signature import sign_folder
+from detection_core.artifacts.tflite_provenance import provenance_of_training, unmeasured
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files
 from detection_core.tasks.model_card import MODEL_CARD, model_card
@@ -70,13 +73,47 @@ def _decide(job: PusherJob) -> PushReport:
     extras = _extras(job, source, measured)
     try:
         version = destination.publish(
-            source, job.tflite, version, job.keep_versions, onto=onto, again=False, extras=extras
+            source,
+            job.tflite,
+            version,
+            job.keep_versions,
+            onto=onto,
+            again=False,
+            extras=extras,
+            sign=functools.partial(_sign, job),
         )
     except RolledBack as e:
         return _not_pushed(f"the same model was published as version {e.version.number} and rolled back")
     except BaselineReplaced as e:
         return _not_pushed(_replaced_baseline(job, e.current))
     return _pushed(destination, version)
+
+
+def _sign(job: PusherJob, folder: str) -> None:
+    """Sign a complete folder, if the job has a key; the statement has SLSA's provenance of the detector."""
+    if not job.sign_key:
+        return
+    info = read_info(job.model) if find_extra(job.model, MODEL_INFO) else None
+    extra = info.extra if info else {}
+    origin = provenance_of_training(extra)
+    made_from = {"examples": origin.data_fingerprint, "pipeline.config": origin.config_hash}
+    provenance = {
+        "buildDefinition": {
+            "buildType": "urn:detflow:workflow:1",
+            "externalParameters": {"started_from": str(extra.get("started_from", ""))},
+            "resolvedDependencies": [
+                {"name": name, "digest": {"detflow": value}} for name, value in made_from.items()
+            ],
+        },
+        "runDetails": {
+            "builder": {
+                "id": "urn:detflow:pusher",
+                "version": {"detflow": metadata.version("detflow"), "code": job.code_version},
+            },
+            "metadata": {"invocationId": job.run_key},
+        },
+    }
+    sign_folder(folder, job.sign_key, info.name if info else "detector", provenance)
 
 
 def _extras(job: PusherJob, source: str, measured: EvalReport) -> dict[str, str]:

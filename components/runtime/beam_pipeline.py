@@ -85,17 +85,13 @@ def run_with_workers(run: Callable[[], None]) -> None:
         ended = error is None
     finally:
         if not ended:
-            _kill_workers()
+            for process in _workers(os.getpid()):
+                with contextlib.suppress(OSError):
+                    os.kill(process, signal.SIGKILL)
         threading.excepthook = before
     if error is not None:
         raise error
     runner.join()
-
-
-def _kill_workers() -> None:
-    for process in _workers(os.getpid()):
-        with contextlib.suppress(OSError):
-            os.kill(process, signal.SIGKILL)
 
 
 def _workers(parent: int) -> Iterator[int]:

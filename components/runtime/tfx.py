@@ -51,7 +51,11 @@ class JobExecutor(base_executor.BaseExecutor):
         component = exec_properties.get(tfx_spec.COMPONENT) or self.COMPONENT
         job: Any = bind_artifacts(JOBS[component], input_dict, output_dict, exec_properties)
         report = importlib.import_module(run_module(component)).run(job)
-        _keep_results(component, report, output_dict)
+        fields = job_fields(JOBS[component])
+        if report and KFP_OUTPUTS[component].results and fields.outputs:
+            # With the first output, so that cached steps have them for other steps, too.
+            first = output_dict[next(iter(fields.outputs))][0]
+            first.set_string_custom_property(RESULTS, json.dumps(encode_results(component, report)))
         for artifacts in output_dict.values():
             artifacts[0].set_int_custom_property(PEAK_MEMORY, peak_host_memory())
             describe = _DESCRIBE.get(artifacts[0].type_name)
@@ -63,14 +67,6 @@ class RegisteredExecutor(JobExecutor):
     """Runs any external component."""
 
     COMPONENT = ""
-
-
-def _keep_results(component: str, report: Mapping[str, Any] | None, outputs: Mapping[str, list[Any]]) -> None:
-    """Store results for other steps with the first output, so that cached steps have them too."""
-    fields = job_fields(JOBS[component])
-    if report and KFP_OUTPUTS[component].results and fields.outputs:
-        first = outputs[next(iter(fields.outputs))][0]
-        first.set_string_custom_property(RESULTS, json.dumps(encode_results(component, report)))
 
 
 def _describe_examples(artifact: Any, inputs: Mapping[str, list[Any]]) -> None:

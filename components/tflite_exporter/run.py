@@ -26,4 +26,4 @@ def run(job: TFLiteExporterJob) -> dict[str, Any]:
         quantized_model_dir=job.quantized_model,
     )
     write_blessing(job.blessing, report.blessed, report.reasons)
-    return {"blessed": report.blessed, **{f"{f.format}_bytes": f.size_bytes for f in report.files}}
+    return {"blessed": report.blessed, **{f"{f.name}_bytes": f.size_bytes for f in report.files}}

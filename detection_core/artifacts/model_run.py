@@ -71,6 +71,7 @@ class TrainReport(FitReport):
         weights: the weights written, `last` or `moving average`; prefixed `best` if taken at `best_step`.
         left_out: training records skipped because they do not decode; see `left_out.jsonl`.
         precision: final compute dtype of the layers: `float32`, `bfloat16` or `float16`.
+        class_weights: weight of each class in the class loss, by name; empty: 1 for all.
     """
 
     parameters: int = 0
@@ -79,6 +80,7 @@ class TrainReport(FitReport):
     weights: str = "last"
     left_out: int = 0
     precision: str = "float32"
+    class_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -125,6 +125,11 @@ class FileReport:
     passed: bool = False
 
     @property
+    def name(self) -> str:
+        """Its format, and whether it lacks post-processing: `int8` or `int8_headless`."""
+        return f"{self.format}{'_headless' if self.file.endswith('_headless.tflite') else ''}"
+
+    @property
     def within_noise(self) -> bool:
         """Whether the bound lies in the drop's confidence interval: the split is too small to decide."""
         return self.drop_interval is not None and (

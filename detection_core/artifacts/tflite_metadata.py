@@ -19,12 +19,13 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any
 
-import numpy as np
 from flatbuffers import number_types as types
 
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, decoded, tables
+from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.tflite_file import checked_model
-from detection_core.errors import ModelError
+from detection_core.errors import ExportError, ModelError
+from detection_core.ops.post_process_options import PostProcessOptions
 
 METADATA_IDENTIFIER = b"M001"
 DETECTOR_IDENTIFIER = b"V001"
@@ -94,7 +95,7 @@ BOUNDARIES = 1
 METADATA_NAME = "TFLITE_METADATA"
 LABEL_FILE = "labels.txt"
 # A class name takes about 20 bytes; a small archive may expand to gigabytes.
-MAX_LABEL_BYTES = 2**22
+MAX_ARCHIVED_BYTES = 2**22
 _THRESHOLD = ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
 _DAMAGED_ARCHIVE = (
     zipfile.BadZipFile,
@@ -155,7 +156,7 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
             return None
         mean = options.floats(NormalizationOptions.MEAN)
         std = options.floats(NormalizationOptions.STD)
-        labels = _read_labels(content, where)
+        labels = tuple((archived_text(content, ".txt", where=where) or "").splitlines())
         thresholds = (o.number(_THRESHOLD, types.Float32Flags) for o in _thresholdings(model))
         threshold = max(thresholds, default=0.0)
         return TFLiteDescription(name=name, mean=mean, std=std, labels=labels, score_threshold=threshold)
@@ -233,62 +234,88 @@ def _graphs(metadata: Table) -> list[Table]:
     return metadata.tables(ModelMetadata.SUBGRAPH_METADATA)
 
 
-def _read_labels(content: bytes, where: str) -> tuple[str, ...]:
+def archived_text(content: bytes, ending: str, *, where: str = "") -> str | None:
+    """Read the first file with this ending in the archive at a file's end, None if there is none.
+
+    Raises:
+        ModelError: when the archive is damaged, or the file in it is too large.
+    """
     if not zipfile.is_zipfile(io.BytesIO(content)):
-        return ()
+        return None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = [name for name in archive.namelist() if name.endswith(".txt")]
+            names = [name for name in archive.namelist() if name.endswith(ending)]
             if not names:
-                return ()
+                return None
             with archive.open(names[0]) as file:
-                labels = file.read(MAX_LABEL_BYTES + 1)
-        if len(labels) <= MAX_LABEL_BYTES:
-            return tuple(labels.decode().splitlines())
+                text = file.read(MAX_ARCHIVED_BYTES + 1)
+        if len(text) <= MAX_ARCHIVED_BYTES:
+            return text.decode()
     except _DAMAGED_ARCHIVE as error:
         raise ModelError(
-            f"expected labels in the archive at the file's end, found one that cannot be read ({error});"
-            " export the file again",
+            f"expected an archive at the file's end that can be read, found a damaged one ({error}); export"
+            " the file again",
             where=where,
         ) from error
     raise ModelError(
-        f"expected labels of at most {MAX_LABEL_BYTES} bytes, found more in {names[0]}; remove the"
-        " archive from the file's end",
+        f"expected at most {MAX_ARCHIVED_BYTES} bytes, found more in {names[0]}; remove the archive from the"
+        " file's end",
         where=where,
     )
 
 
 DECODING_NAME = "DETECTOR_METADATA"
+MEDIAPIPE_OVERLAP = 0.3
+"""Measured on MediaPipe 1.2.2's ObjectDetector, which has no option for it: it gives the same detections."""
+MEDIAPIPE_DETECTIONS = 100
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class BoxDecoding:
     """How to decode the outputs of a file without post-processing.
 
     Attributes:
-        anchors: float32 [A, 4], centre y and x, height and width, normalised.
-        scales: divisors of the box codes for y, x, height and width.
-        num_classes: number of classes of the scores, C.
-        sigmoid: whether the reader applies the sigmoid to get scores.
+        anchors: A rows of centre y and x, height and width, as fractions of the image.
+        sigmoid: whether the consumer applies the sigmoid to get scores.
+        post_process: scales of the box codes, and the suppression.
+        mean: of the input, per channel or one for all: a float file takes (pixel - mean) / std.
+        std: likewise.
     """
 
-    anchors: np.ndarray
-    scales: tuple[float, float, float, float]
-    num_classes: int
+    anchors: list[list[float]]
     sigmoid: bool
+    post_process: PostProcessOptions
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+
+_WRITER, _REMEDY = "TFLiteExporter", "export the detector again"
+DECODING = JsonFile(name="decoding.json", content=BoxDecoding, writer=_WRITER, remedy=_REMEDY, indent=None)
+POST_PROCESS = JsonFile(name="post_process.json", content=PostProcessOptions, writer=_WRITER, remedy=_REMEDY)
+"""In the archive at the end of a file without post-processing."""
 
 
 def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
-    """Read how to decode a file's outputs, None if unknown; ModelError when the file is damaged."""
+    """Read how to decode a file's outputs, None if unknown.
+
+    Boxes of a file of another program are suppressed as MediaPipe does.
+
+    Raises:
+        ModelError: when the file is damaged.
+        ContractError: when its record of the suppression is.
+    """
     with checked_model(content, where=where) as model:
         for graph in metadata_graphs(model):
             for entry in graph.tables(SubGraphMetadata.CUSTOM_METADATA):
                 if entry.text(CustomMetadata.NAME) == DECODING_NAME:
-                    return _decoding(Table.root(entry.raw(CustomMetadata.DATA), entry.allowance))
+                    found = _decoding(Table.root(entry.raw(CustomMetadata.DATA), entry.allowance), where)
+                    text = archived_text(content, POST_PROCESS.name, where=where)
+                    own = found.post_process if text is None else POST_PROCESS.parse(text, where)
+                    return dataclasses.replace(found, post_process=own)
         return None
 
 
-def _decoding(detector: Table) -> BoxDecoding:
+def _decoding(detector: Table, where: str) -> BoxDecoding:
     anchors = (
         detector.table(ObjectDetectorOptions.SSD_ANCHORS_OPTIONS)
         .table(SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA)
@@ -302,11 +329,21 @@ def _decoding(detector: Table) -> BoxDecoding:
         options.number(slot, types.Float32Flags)
         for slot in (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
     )
+    try:
+        post_process = PostProcessOptions(
+            max_detections=MEDIAPIPE_DETECTIONS,
+            nms_score_threshold=0.0,
+            nms_iou_threshold=MEDIAPIPE_OVERLAP,
+            num_classes=options.number(names.NUM_CLASSES, types.Int32Flags),
+            y_scale=y,
+            x_scale=x,
+            h_scale=height,
+            w_scale=width,
+        )
+    except ExportError as error:
+        raise ModelError(str(error), where=where) from error
     return BoxDecoding(
-        anchors=np.array(
-            [[anchor.number(slot, types.Float32Flags) for slot in order] for anchor in anchors], np.float32
-        ),
-        scales=(y, x, height, width),
-        num_classes=options.number(names.NUM_CLASSES, types.Int32Flags),
+        anchors=[[anchor.number(slot, types.Float32Flags) for slot in order] for anchor in anchors],
         sigmoid=bool(options.number(names.SIGMOID_SCORE, types.Uint8Flags)),
+        post_process=post_process,
     )

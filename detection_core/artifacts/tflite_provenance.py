@@ -4,22 +4,20 @@ It is the archive of TensorFlow Lite's metadata for associated files, so every r
 contains no time and no path: the same checkpoint gives the same bytes.
 """
 
-import contextlib
 import dataclasses
 import io
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import OMIT_DEFAULT
 from detection_core.artifacts.tflite_file import verify_tflite
-from detection_core.artifacts.tflite_metadata import find_description, with_score_threshold
+from detection_core.artifacts.tflite_metadata import archived_text, find_description, with_score_threshold
 from detection_core.errors import ModelError
 
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """A zip entry has a time; a fixed one keeps equal models byte-identical."""
-MAX_BYTES = 2**20
 METRIC_DIGITS = 4
 
 
@@ -85,7 +83,7 @@ def with_provenance(content: bytes, provenance: Provenance) -> bytes:
     }
     text = PROVENANCE.format(dataclasses.replace(provenance, metrics=rounded))
     model, entries = _parts(content)
-    return model + _archive(entries | {PROVENANCE.name: text.encode()})
+    return model + archive(entries | {PROVENANCE.name: text.encode()})
 
 
 def unmeasured(content: bytes) -> bytes:
@@ -103,7 +101,7 @@ def unmeasured(content: bytes) -> bytes:
     described = find_description(content)
     if described and described.score_threshold:
         model = with_score_threshold(model, 0.0)
-    return model + (_archive(entries) if entries else b"")
+    return model + (archive(entries) if entries else b"")
 
 
 def read_provenance(content: bytes, *, where: str = "") -> Provenance | None:
@@ -114,45 +112,31 @@ def read_provenance(content: bytes, *, where: str = "") -> Provenance | None:
         ContractError: when the provenance is invalid or of a newer version.
     """
     verify_tflite(content, where=where)
-    with _archive_of(content, where) as archive:
-        if archive is None or PROVENANCE.name not in archive.namelist():
-            return None
-        with archive.open(PROVENANCE.name) as file:
-            text = file.read(MAX_BYTES + 1)[:MAX_BYTES].decode()
-    return PROVENANCE.parse(text, where)
+    text = archived_text(content, PROVENANCE.name, where=where)
+    return None if text is None else PROVENANCE.parse(text, where)
 
 
 def _parts(content: bytes) -> tuple[bytes, dict[str, bytes]]:
     """Split a file into the model and the entries of its archive."""
     verify_tflite(content)
-    with _archive_of(content) as archive:
-        if archive is None:
-            return content, {}
-        infos = archive.infolist()
-        start = min((info.header_offset for info in infos), default=archive.start_dir)
-        return content[:start], {info.filename: archive.read(info) for info in infos}
-
-
-@contextlib.contextmanager
-def _archive_of(content: bytes, where: str = "") -> Iterator[zipfile.ZipFile | None]:
-    """Yield the archive at a file's end, None without one; a ModelError says that it is damaged."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
-        yield None
-        return
+        return content, {}
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            yield archive
+        with zipfile.ZipFile(io.BytesIO(content)) as found:
+            infos = found.infolist()
+            start = min((info.header_offset for info in infos), default=found.start_dir)
+            return content[:start], {info.filename: found.read(info) for info in infos}
     except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
         raise ModelError(
             f"expected an archive at the file's end that can be read, found a damaged one ({error}); export"
-            " the file again",
-            where=where,
+            " the file again"
         ) from error
 
 
-def _archive(entries: Mapping[str, bytes]) -> bytes:
+def archive(entries: Mapping[str, bytes]) -> bytes:
+    """Return an archive for a file's end with this content of each name."""
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as written:
         for name, data in entries.items():
-            archive.writestr(zipfile.ZipInfo(name, ZIP_TIME), data)
+            written.writestr(zipfile.ZipInfo(name, ZIP_TIME), data)
     return stream.getvalue()

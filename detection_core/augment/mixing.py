@@ -272,19 +272,17 @@ class CopyPaste(Mixing):
         draws = uniforms(seed, 4)
 
         def paste(below: Sample) -> Sample:
-            placed = self._placed(partner(0), tf.shape(below.image)[:2], draws[1:])
+            other, frame = partner(0), tf.shape(below.image)[:2]
+            # Inside the frame, or so that it covers the frame.
+            whole = fitting_size(other, frame, scaled(draws[1], self.scale_min, self.scale_max))
+            offset = tf.cast(tf.round(tf.cast(frame - whole, tf.float32) * draws[2:]), tf.int32)
+            placed = place(other, scaled=whole, offset=offset, frame=frame, min_visible=self.min_visible)
             chosen = tf.random.stateless_uniform(tf.shape(placed.truth.classes), tf.random.fold_in(seed, 1))
             kept = (chosen < self.object_probability) & ~placed.truth.is_crowd
             above = placed._replace(truth=keep_objects(placed.truth, kept))
             return pasted(below, above, min_visible=self.min_visible)
 
         return apply_with_probability(draws[0], self.probability, paste, in_floats(sample))
-
-    def _placed(self, sample: Sample, frame: tf.Tensor, draws: tf.Tensor) -> Sample:
-        """Scale the other image; place it inside the frame, or so that it covers the frame."""
-        whole = fitting_size(sample, frame, scaled(draws[0], self.scale_min, self.scale_max))
-        offset = tf.cast(tf.round(tf.cast(frame - whole, tf.float32) * draws[1:]), tf.int32)
-        return place(sample, scaled=whole, offset=offset, frame=frame, min_visible=self.min_visible)
 
 
 def pasted(below: Sample, above: Sample, *, min_visible: float) -> Sample:

@@ -166,13 +166,10 @@ class RandomSquareCropByScale:
         draws, size = uniforms(seed, 3), tf.shape(sample.image)[:2]
         scales = tf.linspace(self.scale_min, self.scale_max, self.num_scales)
         scale = tf.gather(scales, random_int(draws[0], 0, self.num_scales - 1))
-        border = tf.map_fn(self._border, size)
+        # The largest max_border / 2^n that leaves room for the centre.
+        halved = tf.constant([[self.max_border >> n] for n in range(self.max_border.bit_length() + 1)])
+        border = tf.reduce_max(tf.where(2 * halved < size, halved, 0), axis=0)
         return square_crop(sample, scale, random_int(draws[1:], border, size - border - 1))
-
-    def _border(self, length: tf.Tensor) -> tf.Tensor:
-        """Return the largest max_border / 2^n that leaves room for the centre."""
-        halved = tf.constant([self.max_border >> n for n in range(self.max_border.bit_length() + 1)])
-        return tf.reduce_max(tf.where(2 * halved < length, halved, 0))
 
 
 def square_crop(sample: Sample, scale: tf.Tensor, centre: tf.Tensor) -> Sample:

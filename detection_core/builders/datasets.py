@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -20,7 +21,7 @@ from detection_core.builders.input_pipeline import (
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.messages.training import fields_in_epochs, in_steps
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.data.batch import batched, network_input
+from detection_core.data.batch import batched, find_class_weights, network_input
 from detection_core.data.decode import decode_pixels, parse_record
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import find_undecodable
@@ -28,6 +29,8 @@ from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.resize import Resizer
 from detection_core.structures import Batch, Instances, Sample
+
+_logger = logging.getLogger(__name__)
 
 # Decoded images up to this size stay in memory: each is then decoded once instead of every epoch.
 DEFAULT_CACHE_BYTES = 1 << 30
@@ -62,6 +65,7 @@ def build_train_dataset(
     start_step: int = 0,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
     shard: WorkerShard = _ALL,
+    class_weights: tuple[float, ...] = (),
 ) -> tf.data.Dataset:
     """Build the training dataset, endless unless the reader sets num_epochs.
 
@@ -77,6 +81,7 @@ def build_train_dataset(
         cache_bytes: keep decoded images in memory if they need at most this. The order differs between a
             cached and an uncached run.
         shard: this worker's part of every batch.
+        class_weights: from `training_class_weights`; empty: 1 for all.
 
     Returns:
         `Batch`es of exactly `batch_size / shard.replicas`.
@@ -86,7 +91,7 @@ def build_train_dataset(
     """
     reader = train_reader(config, label_map).leaving_out(shard.left_out)
     start = start_step * batch_size
-    stream = build_training_stream(config, batch_size=batch_size)
+    stream = build_training_stream(config, batch_size=batch_size, class_weights=class_weights)
     samples = reader.training_samples(seed=seed, start=start, cache_bytes=cache_bytes)
     drawn = stream.drawn(samples, start)
     drawn = drawn.shard(shard.workers, shard.worker) if shard.workers > 1 else drawn
@@ -166,6 +171,25 @@ def train_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
         decoding = dataclasses.replace(reader.decoding, target_size=resizer.resized_size)
         reader = dataclasses.replace(reader, decoding=decoding)
     return dataclasses.replace(reader, repeat_threshold=message.repeat_factor_threshold)
+
+
+def training_class_weights(
+    config: CheckedConfig, *, label_map: LabelMap, left_out: Sequence[LeftOut] = ()
+) -> dict[str, float]:
+    """Return the weight of each class in the class loss, by name; empty without class_weight_power.
+
+    It counts the objects of all training records; see `find_class_weights`.
+
+    Raises:
+        DataError: when there are no records, or one is damaged.
+    """
+    power = config.train_config.class_weight_power
+    if not power:
+        return {}
+    objects = train_reader(config, label_map).leaving_out(left_out).count_objects(label_map.num_classes)
+    weights = dict(zip(label_map.names, find_class_weights(objects, power), strict=True))
+    _logger.info("class weights in the loss: %s", ", ".join(f"{n} {w:.3g}" for n, w in weights.items()))
+    return weights
 
 
 def naming_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> AbstractContextManager[None]:

@@ -216,13 +216,10 @@ def _piecewise(message: calibration_pb2.XYPairs) -> post_processing.PiecewiseLin
     return post_processing.PiecewiseLinear(x=tuple(x for x, _ in points), y=tuple(y for _, y in points))
 
 
-def _per_class(message: calibration_pb2.ClassIdFunctionApproximations) -> post_processing.PerClass:
-    functions = {key: _piecewise(pairs) for key, pairs in message.class_id_xy_pairs_map.items()}
-    return post_processing.PerClass(functions=functions)
-
-
 CALIBRATIONS: dict[str, Callable[[Any], post_processing.Elementwise]] = {
-    "class_id_function_approximations": _per_class,
+    "class_id_function_approximations": lambda message: post_processing.PerClass(
+        functions={key: _piecewise(pairs) for key, pairs in message.class_id_xy_pairs_map.items()}
+    ),
     "function_approximation": lambda message: _piecewise(message.x_y_pairs),
     "temperature_scaling_calibration": same_fields(post_processing.Temperature),
 }

@@ -118,7 +118,7 @@ def score_columns(model: model_pb2.DetectionModel) -> ScoreColumns:
     )
 
 
-def build_label_targets(config: CheckedConfig) -> LabelTargets:
+def build_label_targets(config: CheckedConfig, class_weights: tuple[float, ...] = ()) -> LabelTargets:
     """Build the selection of training labels from the train_config and the train_input_reader."""
     train, reader = config.train_config, config.train_input_reader
     message: ModelMessage | None = model_message(config.model)[0]
@@ -127,6 +127,7 @@ def build_label_targets(config: CheckedConfig) -> LabelTargets:
         use_scores=train.use_multiclass_scores,
         merge_equal_boxes=train.merge_multiple_label_boxes,
         keypoint_weights=tuple(reader.keypoint_type_weight),
+        class_weights=class_weights,
     )
 
 
@@ -182,13 +183,15 @@ class TrainingStream:
         )
 
 
-def build_training_stream(config: CheckedConfig, *, batch_size: int) -> TrainingStream:
+def build_training_stream(
+    config: CheckedConfig, *, batch_size: int, class_weights: tuple[float, ...] = ()
+) -> TrainingStream:
     """Build the conversion of training samples to elements of batches; the size is over all replicas."""
     train = config.train_config
     closed = train.close_mosaic_steps
     return TrainingStream(
         augment=build_augmentations(train.data_augmentation_options),
-        targets=build_label_targets(config),
+        targets=build_label_targets(config, class_weights),
         resizer=model_image_resizer(config.model),
         max_boxes=train.max_number_of_boxes,
         pool=train.mixing_pool_size,

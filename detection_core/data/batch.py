@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import tensorflow as tf
 
 from detection_core.data.resize import AutomlResizer, Resizer
@@ -80,12 +81,14 @@ class LabelTargets:
         use_scores: train on recorded class scores instead of each object's class.
         merge_equal_boxes: merge objects with the same box; the scores hold all their classes.
         keypoint_weights: weight of each kind of keypoint; empty: 1 for all.
+        class_weights: weight of each class in the class loss, see `find_class_weights`; empty: 1 for all.
     """
 
     classes: int
     use_scores: bool = False
     merge_equal_boxes: bool = False
     keypoint_weights: tuple[float, ...] = ()
+    class_weights: tuple[float, ...] = ()
 
     def __call__(self, truth: GroundTruth) -> GroundTruth:
         """Change unbatched ground truth."""
@@ -96,7 +99,20 @@ class LabelTargets:
         if self.keypoint_weights:
             weights = truth.keypoint_weights * tf.constant(self.keypoint_weights)
             truth = truth._replace(keypoint_weights=weights)
+        if self.class_weights:
+            truth = truth._replace(class_weights=tf.gather(self.class_weights, truth.classes))
         return truth
+
+
+def find_class_weights(objects: np.ndarray, power: float) -> tuple[float, ...]:
+    """Compute the weight of each class, its number of `objects`, int [C], to minus `power`.
+
+    The mean over the classes that have objects is 1. A class without any has weight 1.
+    """
+    found = objects > 0
+    weights = np.maximum(objects, 1.0) ** -power
+    mean = np.sum(weights, where=found) / max(1, found.sum())
+    return tuple(np.where(found, weights / (mean or 1.0), 1.0).tolist())
 
 
 def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:

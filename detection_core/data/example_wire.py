@@ -196,7 +196,9 @@ def merge_example(
     masks = _values(original, places[_MASK]) if _MASK in places else []
     if turned and any(kind is not bytes for kind, _ in masks):
         raise ValueError("masks as numbers, in a turned image; store them as PNG")
-    kept = not turned and all(kind is not bytes or _is_png(mask, size) for kind, mask in masks)
+    # Every decoder reads a PNG file of the image's size.
+    png = _PNG_SIGNATURE, struct.pack(">II", *size)
+    kept = not turned and all(kind is not bytes or (mask[:8], mask[16:24]) == png for kind, mask in masks)
     changed = {
         key: feature
         for key, feature in made.items()
@@ -226,8 +228,3 @@ def _values(data: bytes, at: Span) -> list[tuple[type, Any]]:
         (bytes, data[value.begin : value.end]) if isinstance(value, Span) else (type(value), value)
         for value in parse_feature(data, at)
     ]
-
-
-def _is_png(mask: bytes, size: tuple[int, int]) -> bool:
-    """Return whether a mask is a PNG file of the image's size, which every decoder reads."""
-    return mask.startswith(_PNG_SIGNATURE) and mask[16:24] == struct.pack(">II", *size)

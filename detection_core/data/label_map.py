@@ -175,8 +175,5 @@ def _format_item(item: LabelMapItem) -> str:
 
 def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else _escape(c) for c in escaped) + '"'
-
-
-def _escape(character: str) -> str:
-    return "".join(f"\\{byte:03o}" for byte in character.encode())
+    octal = (c if c.isprintable() else "".join(f"\\{b:03o}" for b in c.encode()) for c in escaped)
+    return '"' + "".join(octal) + '"'

@@ -67,14 +67,10 @@ def one_large(pixels: int) -> Iterator[None]:
         yield
         return
     with _one_large:
-        _return_memory()
+        # Return freed memory to the system; glibc would keep it for the thread.
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
         yield
-
-
-def _return_memory() -> None:
-    """Return freed memory to the system; glibc would keep it for the thread."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager

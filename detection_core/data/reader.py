@@ -218,12 +218,22 @@ class Reader:
     @functools.cached_property
     def _repeats(self) -> RepeatFactors | None:
         """Repeat factors of images, from a pass over all records; None: each image is read once."""
-        if not self.repeat_threshold:
-            return None
+        return (
+            find_repeat_factors(self._all_classes(), self.repeat_threshold) if self.repeat_threshold else None
+        )
+
+    def count_objects(self, classes: int) -> np.ndarray:
+        """Count the objects of each class in a pass over all records, without repeats, int64 [`classes`]."""
+        counts: np.ndarray = np.zeros(classes, np.int64)
+        for of_image in self._all_classes():
+            np.add.at(counts, of_image[(of_image >= 0) & (of_image < classes)], 1)
+        return counts
+
+    def _all_classes(self) -> Iterator[np.ndarray]:
         records = ordered_records(self.paths, self.sequence)
         classes = records.map(self._classes, num_parallel_calls=tf.data.AUTOTUNE)
         with naming_bad_records(self.paths, self.decode):
-            return find_repeat_factors(classes.as_numpy_iterator(), self.repeat_threshold)
+            yield from classes.as_numpy_iterator()
 
     @tf.autograph.experimental.do_not_convert
     def _classes(self, record: tf.Tensor) -> tf.Tensor:

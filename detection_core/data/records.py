@@ -104,14 +104,11 @@ def _fetcher(record_files: Sequence[RecordFile]) -> Callable[[bytes], bytes]:
     return fetched
 
 
-def _local(file: RecordFile) -> str:
-    uri = uri_of(file)
-    return uri if files.opened_by_tensorflow(uri) else fetch(file)
-
-
 def read_records(file: tf.Tensor | RecordFile) -> tf.data.Dataset:
     """Return the records of one file as string []; a tensor must name a path that TensorFlow can open."""
-    path = _local(file) if isinstance(file, str | Shard) else file
+    path = file
+    if isinstance(file, str | Shard):
+        path = uri_of(file) if files.opened_by_tensorflow(uri_of(file)) else fetch(file)
     compressed = tf.strings.regex_full_match(path, r".*\.(gz|gzip)")
     return tf.data.TFRecordDataset(path, compression_type=tf.where(compressed, "GZIP", ""))
 

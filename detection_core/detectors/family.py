@@ -108,13 +108,13 @@ class TFLiteExport:
             of `exporters.signatures.TFLITE_OUTPUTS`, in that order, or those of the form.
         normalisation: detector -> mean and std of each channel; the input is (pixel - mean) / std.
         decoding: (detector, its config, output options) -> how to decode the outputs of a file without
-            post-processing.
+            post-processing; None: the family has no such files.
     """
 
     problems: Callable[[Any, str], Iterable[Problem]]
     function: Callable[[Detector, Any, TFLiteOutputOptions, bool], Any]
     normalisation: Callable[[Detector], Normalisation]
-    decoding: Callable[[Detector, Any, TFLiteOutputOptions], BoxDecoding]
+    decoding: Callable[[Detector, Any, TFLiteOutputOptions], BoxDecoding] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,51 +19,31 @@ from detection_core.errors import ModelError
 from detection_core.evaluation.signature_runner import checked_detections
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.model_use import model_in_use
-from detection_core.ops.nms import NmsOptions, multiclass_nms
+from detection_core.ops.detection_post_process import plain_post_process
 from detection_core.ops.resampling import resize_pixels
 from detection_core.structures import Instances
 
-# Measured on MediaPipe 1.2.2's ObjectDetector, which has no option for it: 0.3 reproduces its detections.
-MEDIAPIPE_OVERLAP = 0.3
-MOST_DETECTIONS = 100
-MEDIAPIPE_NMS = NmsOptions(
-    score_threshold=-float(np.finfo(np.float32).tiny),  # 0 is a valid score
-    iou_threshold=MEDIAPIPE_OVERLAP,
-    max_detections_per_class=MOST_DETECTIONS,
-    max_total_detections=MOST_DETECTIONS,
-    class_agnostic=True,
-)
-
 
 def suppressed_heads(
-    codes: np.ndarray, raw_scores: np.ndarray, decoding: BoxDecoding, options: NmsOptions = MEDIAPIPE_NMS
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Decode boxes and suppress them across classes by their best scores.
+    codes: np.ndarray, raw_scores: np.ndarray, decoding: BoxDecoding
+) -> dict[str, np.ndarray]:
+    """Decode the heads of a file and suppress boxes as its `decoding` defines.
 
     Args:
         codes: float32 [A, 4], ty, tx, th, tw.
         raw_scores: float32 [A, C].
-        decoding: anchors and scales.
-        options: limits of the suppression.
+        decoding: anchors, scales and suppression.
 
     Returns:
-        Boxes float32 [D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped), scores [D], descending, and
-        classes [D], from 0.
+        `boxes` float32 [D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped), `scores` [D], descending,
+        `classes` [D], from 0, and `count` of valid rows.
     """
     scores = 1 / (1 + np.exp(-raw_scores)) if decoding.sigmoid else raw_scores
-    boxes = decoded_heads(codes, decoding)
-    found = multiclass_nms(tf.constant(boxes[np.newaxis]), tf.constant(scores[np.newaxis]), options)
-    boxes, scores, classes = (each[0, : found.count[0]].numpy() for each in found[:3])
-    return boxes, scores, classes.astype(np.float32)
-
-
-def decoded_heads(codes: np.ndarray, decoding: BoxDecoding) -> np.ndarray:
-    """Decode boxes, float32 [A, 4]: ymin, xmin, ymax, xmax; see `suppressed_heads`."""
-    anchors = decoding.anchors
-    scaled = codes / np.asarray(decoding.scales, np.float32)
-    centres = scaled[:, :2] * anchors[:, 2:] + anchors[:, :2]
-    halves = np.exp(scaled[:, 2:]) * anchors[:, 2:] / 2
-    return np.concatenate([centres - halves, centres + halves], axis=1)
+    wanted = decoding.post_process
+    wanted = dataclasses.replace(wanted, max_detections=min(wanted.max_detections, scores.size))
+    heads = (codes[np.newaxis], scores[np.newaxis], np.array(decoding.anchors, np.float32))
+    found = plain_post_process(wanted)(*map(tf.constant, heads))
+    return {name: value[0].numpy() for name, value in found._asdict().items()}
 
 
 _TABLE = module_table(__file__)
@@ -140,7 +120,7 @@ class TFLiteRunner:
                 where=self.path,
             ) from error
         if self._decoding is not None:
-            values = _with_count(suppressed_heads(values["location"], values["score"], self._decoding))
+            values = suppressed_heads(values["location"], values["score"], self._decoding)
         rows = len(values["scores"])
         count = min(int(values["count"]), rows) if np.isfinite(values["count"]) else rows
         # Rows after the count are uninitialised.
@@ -190,11 +170,6 @@ def _image_input(details: list[dict[str, Any]], path: str) -> dict[str, Any]:
             where=path,
         )
     return details[0]
-
-
-def _with_count(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
-    boxes, scores, classes = found
-    return {"boxes": boxes, "scores": scores, "classes": classes, "count": np.array(len(scores))}
 
 
 def _head_places(interpreter: Any, names: Sequence[str], path: str) -> dict[str, int]:

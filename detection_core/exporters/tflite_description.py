@@ -1,8 +1,6 @@
 """Write the standard metadata of a TensorFlow Lite detector, with the label file."""
 
-import io
 import math
-import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,10 +14,11 @@ from detection_core.artifacts.tflite_metadata import (
     DECODING_NAME,
     LABEL_FILE,
     METADATA_NAME,
+    POST_PROCESS,
     BoxDecoding,
     TFLiteDescription,
 )
-from detection_core.artifacts.tflite_provenance import ZIP_TIME
+from detection_core.artifacts.tflite_provenance import archive
 from detection_core.exporters.signatures import TFLITE_KEYPOINT_OUTPUTS, TFLITE_OUTPUTS
 
 # Task libraries find a detector's outputs by these names; boxes are left, top, right, bottom.
@@ -66,15 +65,10 @@ def add_description(
     model.buffers.append(buffer)
     entry.name, entry.buffer = METADATA_NAME, len(model.buffers) - 1
     model.metadata = [*(model.metadata or []), entry]
-    labels = "".join(f"{label}\n" for label in description.labels)
-    return bytes(convert_object_to_bytearray(model)) + _archive(labels)
-
-
-def _archive(labels: str) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(LABEL_FILE, ZIP_TIME), labels)
-    return stream.getvalue()
+    entries = {LABEL_FILE: "".join(f"{label}\n" for label in description.labels).encode()}
+    if decoding is not None:
+        entries[POST_PROCESS.name] = POST_PROCESS.format(decoding.post_process).encode()
+    return bytes(convert_object_to_bytearray(model)) + archive(entries)
 
 
 class _Writer:
@@ -144,18 +138,19 @@ class _Writer:
         order = (fixed.Y_CENTER, fixed.X_CENTER, fixed.HEIGHT, fixed.WIDTH)
         anchors = [
             self._table(*((slot, "float32", value) for slot, value in zip(order, row, strict=True)))
-            for row in decoding.anchors.tolist()
+            for row in decoding.anchors
         ]
         listed = self._table((slots.FixedAnchorsSchema.ANCHORS, "offset", self._tables(anchors)))
         ssd = self._table((slots.SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA, "offset", listed))
         names = slots.TensorsDecodingOptions
         scales = (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
+        wanted = decoding.post_process
         options = self._table(
-            (names.NUM_CLASSES, "int32", decoding.num_classes),
+            (names.NUM_CLASSES, "int32", wanted.num_classes),
             (names.NUM_BOXES, "int32", len(decoding.anchors)),
             (names.NUM_COORDS, "int32", 4),
             (names.NUM_VALUES_PER_KEYPOINT, "int32", 2),  # MediaPipe aborts the process for another number
-            *((slot, "float32", scale) for slot, scale in zip(scales, decoding.scales, strict=True)),
+            *((slot, "float32", scale) for slot, scale in zip(scales, wanted.scales, strict=True)),
             (names.APPLY_EXPONENTIAL_ON_BOX_SIZE, "uint8", 1),
             (names.SIGMOID_SCORE, "uint8", int(decoding.sigmoid)),
         )

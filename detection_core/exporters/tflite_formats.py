@@ -82,6 +82,6 @@ FORMATS: Mapping[str, FileFormat] = {name: _format(**entry) for name, entry in _
 """Name of a format to its record; the file is `model_NAME.tflite`."""
 
 
-def file_name(name: str) -> str:
-    """Return the file name of a format."""
-    return f"model_{name}.tflite"
+def file_name(name: str, *, headless: bool = False) -> str:
+    """Return the file name of a format, or of the file without post-processing beside it."""
+    return f"model_{name}{'_headless' if headless else ''}.tflite"

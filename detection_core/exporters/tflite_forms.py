@@ -11,6 +11,8 @@ from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import Normalisation
 from detection_core.exporters import tflite_post_process
+from detection_core.ops.detection_post_process import PostProcessed, plain_post_process
+from detection_core.ops.post_process_options import PostProcessOptions
 
 PIXELS: Normalisation = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 """No normalisation: pixels 0..255.
@@ -88,20 +90,11 @@ class HeadOptions:
         integer: whether the network's outputs will be integers.
     """
 
-    post_process: tflite_post_process.PostProcessOptions
+    post_process: PostProcessOptions
     anchors: tf.Tensor
     to_scores: Callable[[tf.Tensor], tf.Tensor]
     sigmoid: bool
     integer: bool
-
-
-def heads_function(form: str, options: HeadOptions) -> Heads:
-    """Make a function from a network's heads to a file's outputs; the form is one of `TFLITE_FORMS`.
-
-    It maps box codes [1, A, 4] and class logits [1, A, C] or [1, A, C + 1] to count, scores, classes and
-    boxes; without post-processing, to the outputs by name.
-    """
-    return _FORMS[form](options)
 
 
 def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tensor:
@@ -117,10 +110,8 @@ def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tenso
 
 
 def _post_processed(
-    make: Callable[
-        [tflite_post_process.PostProcessOptions], Callable[..., tflite_post_process.PostProcessed]
-    ],
-    by_kernel: Callable[[tflite_post_process.PostProcessOptions], bool],
+    make: Callable[[PostProcessOptions], Callable[..., PostProcessed]],
+    by_kernel: Callable[[PostProcessOptions], bool],
 ) -> Callable[..., Heads]:
     def of(options: HeadOptions) -> Heads:
         post_process = make(options.post_process)
@@ -153,7 +144,7 @@ _FORMS: Mapping[str, Callable[[HeadOptions], Heads]] = dict(
         TFLITE_FORMS,
         (
             _post_processed(tflite_post_process.suppression_function, tflite_post_process.kernel_is_right),
-            _post_processed(tflite_post_process.plain_post_process, lambda _: False),
+            _post_processed(plain_post_process, lambda _: False),
             _headless,
         ),
         strict=True,
@@ -169,7 +160,9 @@ def one_stage_function(
     *,
     form: str,
 ) -> Any:
-    """Create the function to convert: one image in, the outputs of the form out; see `heads_function`.
+    """Create the function to convert: one image in, the outputs of the form out.
+
+    These are count, scores, classes and boxes; without post-processing, the heads by name.
 
     Args:
         run: preprocessed image -> (box codes, class logits).
@@ -178,7 +171,7 @@ def one_stage_function(
         spec: input, float32 [1, H, W, 3], normalised as in `file_normalisation`.
         form: of `allowed_values.TFLITE_FORMS`.
     """
-    normalisation, give = normalisation_of(preprocess), heads_function(form, heads)
+    normalisation, give = normalisation_of(preprocess), _FORMS[form](heads)
 
     def serve(pixels: tf.Tensor) -> Outputs:
         return give(*run(network_input(pixels, normalisation, integer=heads.integer)))
@@ -188,9 +181,10 @@ def one_stage_function(
 
 def decoding_of(heads: HeadOptions) -> BoxDecoding:
     """Return how to decode the outputs of a file without post-processing."""
+    # Nine digits are enough for a float32; scores are never below 0, and JSON has no infinity.
+    least = max(0.0, heads.post_process.nms_score_threshold)
     return BoxDecoding(
-        anchors=np.asarray(heads.anchors),
-        scales=heads.post_process.scales,
-        num_classes=heads.post_process.num_classes,
+        anchors=[[float(f"{side:.9g}") for side in anchor] for anchor in heads.anchors.numpy().tolist()],
         sigmoid=heads.sigmoid,
+        post_process=dataclasses.replace(heads.post_process, nms_score_threshold=least),
     )

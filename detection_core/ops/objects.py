@@ -10,6 +10,7 @@ from detection_core.structures import GroundTruth
 # Default of each optional field: its trailing dimensions, type and value.
 _DEFAULTS: dict[str, tuple[tuple[int, ...], tf.DType, float]] = {
     "weights": ((), tf.float32, 1),
+    "class_weights": ((), tf.float32, 1),
     "is_crowd": ((), tf.bool, 0),
     "area": ((), tf.float32, 0),
     "valid": ((), tf.bool, 1),
@@ -29,8 +30,8 @@ def new_truth(boxes: tf.Tensor, classes: tf.Tensor, **fields: tf.Tensor) -> Grou
     Args:
         boxes: float32 [..., G, 4].
         classes: int32 [..., G].
-        fields: others of `GroundTruth`. Defaults: weights and confidences are 1, all rows are valid, flags
-            are False, areas 0, and optional fields have size zero.
+        fields: others of `GroundTruth`. Defaults: all weights and confidences are 1, all rows are valid,
+            flags are False, areas 0, and optional fields have size zero.
     """
     rows = tf.shape(boxes)[:-1]
 

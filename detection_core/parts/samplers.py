@@ -107,7 +107,11 @@ class HardExampleMiner:
         Boxes are float32 [B, A, 4], decoded; matched is int32 [B, A], row of the ground truth, -1 unmatched,
         -2 ignored.
         """
-        hardness = tf.stop_gradient(self._hardness(localization, classification))
+        weighted = {
+            MiningLoss.LOCALIZATION: localization * self.localization_weight,
+            MiningLoss.CLASSIFICATION: classification * self.classification_weight,
+        }
+        hardness = tf.stop_gradient(weighted.get(self.loss, tf.add_n(list(weighted.values()))))
         kept = tf.map_fn(
             self._select_in_image,
             (hardness, tf.stop_gradient(boxes), matched),
@@ -125,13 +129,6 @@ class HardExampleMiner:
             localization=tf.reduce_sum(tf.where(kept, localization, zeros)),
             classification=tf.reduce_sum(tf.where(kept, classification, zeros)),
         )
-
-    def _hardness(self, localization: tf.Tensor, classification: tf.Tensor) -> tf.Tensor:
-        weighted = {
-            MiningLoss.LOCALIZATION: localization * self.localization_weight,
-            MiningLoss.CLASSIFICATION: classification * self.classification_weight,
-        }
-        return weighted.get(self.loss, tf.add_n(list(weighted.values())))
 
     def _select_in_image(self, image: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Choose the anchors of one image: (float32 [A], float32 [A, 4], int32 [A]) to bool [A]."""

@@ -109,6 +109,7 @@ class AnchorTargetAssigner:
             weights = gather_matched(truth.weights, matched, positive)
             negative_weight = tf.where(matched == UNMATCHED, self._negative_class_weight, 0.0)
             class_weights = tf.where(positive, weights, negative_weight)
+            class_weights *= class_factors(truth, matched)
             columns = self._class_columns(truth, matched, positive)
             return AnchorTargets(
                 class_targets=self._class_targets(truth, matched, positive, columns),
@@ -183,6 +184,12 @@ def gather_matched(rows: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> 
     return tf.gather(tf.pad(rows, padding), tf.where(positive, matched + 1, 0), batch_dims=1)
 
 
+def class_factors(truth: GroundTruth, matched: tf.Tensor) -> tf.Tensor:
+    """Return the class weight of anchors' objects, float32 [B, A], 1 where `matched`, [B, A], has none."""
+    positive = matched >= 0
+    return tf.where(positive, gather_matched(truth.class_weights, matched, positive), 1.0)
+
+
 class ConfidenceTargetAssigner(AnchorTargetAssigner):
     """Gives verified classes full weight and all others a small one, as for Open Images.
 
@@ -230,7 +237,7 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         box_weights = positive[..., 0]
         return AnchorTargets(
             class_targets=targets,
-            class_weights=weights,
+            class_weights=weights * class_factors(truth, matched)[..., tf.newaxis],
             box_targets=self.box_targets(anchors, truth, matched),
             box_weights=box_weights,
             matched=matched,

@@ -100,7 +100,8 @@ class _LayerMaker:
         return quantizers.KernelQuantizer(bits, self._clock, depthwise=depthwise, bias_rule=rule)
 
     def _bias_rule(self, call: LayerCall, layer: Any) -> quantizers.BiasRule | None:
-        source = self._source(call)
+        # Of a float input there is none.
+        source = self._made.get(_range_owner(self._placement, call.inputs[0]))
         if source is None or not layer.use_bias:
             return None
         return quantizers.BiasRule(
@@ -118,10 +119,6 @@ class _LayerMaker:
                 self._options, self._clock, factor=layer.factor, input_range=source.output_range
             )
         return None
-
-    def _source(self, call: LayerCall) -> quantizers.InputQuantizer | quantizers.QuantizedCall | None:
-        """Return the quantizer of the call's input; None for a float input."""
-        return self._made.get(_range_owner(self._placement, call.inputs[0]))
 
 
 def _copy_of(call: LayerCall) -> tf_keras.layers.Layer:

@@ -84,7 +84,7 @@ class _Channels(NamedTuple):
 
 def _chain(call: LayerCall, graph: NetworkGraph) -> _Chain | None:
     """Follow a convolution's output to the convolutions that read it; None if other layers do, too."""
-    if type(call.layer) not in KERNEL_NAMES or not _is_linear(call.layer):
+    if not _is_linear_convolution(call.layer):
         return None
     consumers, last, cap = graph.consumers(), call.name, math.inf
     while last not in graph.outputs:
@@ -99,8 +99,9 @@ def _chain(call: LayerCall, graph: NetworkGraph) -> _Chain | None:
     return None
 
 
-def _is_linear(layer: Any) -> bool:
-    return bool(tf_keras.activations.serialize(layer.activation) == "linear")
+def _is_linear_convolution(layer: Any) -> bool:
+    is_convolution = type(layer) in KERNEL_NAMES
+    return is_convolution and bool(tf_keras.activations.serialize(layer.activation) == "linear")
 
 
 def _is_homogeneous(layer: Any) -> bool:
@@ -191,7 +192,8 @@ def correct_biases(
     Raises:
         ModelError: if there is no batch.
     """
-    names = [name for name in aware.placement.quantized if _has_bias(folded.network, name)]
+    layers = {name: folded.network.get_layer(name) for name in aware.placement.quantized}
+    names = [name for name, layer in layers.items() if _is_linear_convolution(layer) and layer.use_bias]
     twins = [aware.network.get_layer(PREFIX + name) for name in names]
     observer = tf_keras.Model(aware.network.inputs, [[twin.input, twin.output] for twin in twins])
 
@@ -218,10 +220,3 @@ def add_to_biases(aware: AwareNetwork, corrections: dict[str, np.ndarray]) -> No
     for name, correction in corrections.items():
         if name in aware.placement.quantized:
             aware.network.get_layer(PREFIX + name).layer.bias.assign_add(correction)
-
-
-def _has_bias(network: tf_keras.Model, name: str) -> bool:
-    layer = network.get_layer(name)
-    if type(layer) not in KERNEL_NAMES or not layer.use_bias:
-        return False
-    return bool(tf_keras.activations.serialize(layer.activation) == "linear")

@@ -45,13 +45,10 @@ def layer_groups(graph: NetworkGraph) -> dict[str, str]:
     for call in graph.calls.values():
         strides[call.name] = _stride(call, rows, strides)
         if call.inputs:
-            part = _part(call.name)
+            known = (part for beginnings, part in _PARTS.items() if call.name.startswith(beginnings))
+            part = next(known, OTHER)
             groups[call.name] = f"{part}, stride {strides[call.name]}" if part == BACKBONE else part
     return groups
-
-
-def _part(name: str) -> str:
-    return next((part for beginnings, part in _PARTS.items() if name.startswith(beginnings)), OTHER)
 
 
 def _stride(call: LayerCall, rows: int | None, strides: dict[str, int]) -> int:

@@ -5,10 +5,10 @@ batches' extremes (Jacob et al., 2018, section 3.1, https://arxiv.org/abs/1712.0
 happens if the training was short or the weights changed later.
 """
 
-import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.quantization import RangeUse
@@ -27,10 +27,9 @@ def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:
     """Run a quantized network on float32 [B, H, W, 3] and measure outputs; ModelError without a batch."""
     ranges = read_ranges(aware)
     measure = _statistics(aware, list(ranges))
-    totals = functools.reduce(
-        lambda one, other: [_merged(*pair) for pair in zip(one, other, strict=True)],
-        (found.tolist() for found in results_of(measure, batches, "check ranges")),
-    )
+    found = np.array(list(results_of(measure, batches, "check ranges")), np.float64)
+    ends = [found[..., 0].min(axis=0), found[..., 1].max(axis=0), *found[..., 2:].sum(axis=0).T]
+    totals = np.stack(ends, axis=1).tolist()
     uses = {
         name: RangeUse(observed=(low, high), cut=cut / count, used=_used((low, high), learnt))
         for (name, learnt), (low, high, cut, count) in zip(ranges.items(), totals, strict=True)
@@ -58,10 +57,6 @@ def _statistics(aware: AwareNetwork, names: Sequence[str]) -> Any:
         return tf.stack(rows)
 
     return compile_for_batches(aware.network, measure)
-
-
-def _merged(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    return [min(one[0], other[0]), max(one[1], other[1]), one[2] + other[2], one[3] + other[3]]
 
 
 def _used(observed: tuple[float, float], learnt: tuple[float, float]) -> float:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -10,7 +11,7 @@ import numpy as np
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
-from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
+from detection_core.artifacts.tflite_metadata import DECODING, LABEL_FILE, TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training
 from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_readers
@@ -23,7 +24,6 @@ from detection_core.config.input_paths import (
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.evaluation.tflite_runner import MOST_DETECTIONS
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite import Conversion, check_convertible
 from detection_core.exporters.tflite_description import add_description
@@ -40,6 +40,8 @@ from detection_core.tasks.exporting.parity import Candidate, TFLiteExportOptions
 from detection_core.training.kernels import avoid_slow_fusions
 
 _logger = logging.getLogger(__name__)
+
+_HEADLESS = "headless"
 
 
 def export_tflite(
@@ -88,7 +90,7 @@ def export_tflite_config(
     quantized_model_dir: str = "",
     choice_config: PipelineConfig | None = None,
 ) -> ParityReport:
-    """Write `model_FORMAT.tflite` and labels.txt, run each file over a config's examples, and judge.
+    """Write TensorFlow Lite files and labels.txt, run each file over a config's examples, and judge.
 
     A file that lost too much is reported, not refused: the caller decides what a missing blessing means.
 
@@ -182,14 +184,23 @@ def _write_files(source: ExportSource, options: TFLiteExportOptions, tflite_dir:
     labels, networks = source.detector.label_map.names, ExportNetworks(source)
     written = []
     with files.atomic_dir(tflite_dir) as folder:
-        for name in options.formats:
-            content, candidate = _made(source, networks, name, outputs)
-            files.write_bytes(files.join(folder, file_name(name)), content)
-            path = files.join(tflite_dir, file_name(name))
-            written.append(dataclasses.replace(candidate, path=path))
-            _logger.info("export | %s | %d bytes", file_name(name), len(content))
+        for name, wanted in itertools.product(options.formats, _forms(source, outputs, options.headless)):
+            content, candidate = _made(source, networks, name, wanted)
+            file = file_name(name, headless=wanted is not outputs)
+            files.write_bytes(files.join(folder, file), content)
+            written.append(dataclasses.replace(candidate, path=files.join(tflite_dir, file)))
+            _logger.info("export | %s | %d bytes", file, len(content))
+            if candidate.decoding:
+                DECODING.write(folder, candidate.decoding)
         files.write_text(files.join(folder, LABEL_FILE), "".join(f"{label}\n" for label in labels))
     return written
+
+
+def _forms(source: ExportSource, outputs: TFLiteOutputOptions, headless: bool) -> list[TFLiteOutputOptions]:
+    """Return the outputs of each format's files: as wanted, and without post-processing beside them."""
+    decodes = configured_model(source.config).family.require_tflite().decoding
+    beside = headless and decodes is not None and outputs.form != _HEADLESS
+    return [outputs, *([dataclasses.replace(outputs, form=_HEADLESS)] if beside else [])]
 
 
 def _made(
@@ -203,10 +214,11 @@ def _made(
         function=networks.function(kind.network, outputs),
         inputs=functools.partial(_file_inputs, source, mean, std),
     )
-    is_headless = outputs.form == "headless"
     labels = tuple(source.detector.label_map.names)
     description = TFLiteDescription(name=source.detector.info.name, mean=mean, std=std, labels=labels)
-    decoding = tflite.decoding(model, source.config, outputs) if is_headless else None
+    decoding = None
+    if outputs.form == _HEADLESS and tflite.decoding:
+        decoding = dataclasses.replace(tflite.decoding(model, source.config, outputs), mean=mean, std=std)
     content = add_description(kind.convert(conversion), description, decoding)
     candidate = Candidate(
         path=file_name(name),
@@ -215,8 +227,8 @@ def _made(
         quantization=_quantization(kind, networks.there(kind.network)),
         function=conversion.function,
         network=model,
-        # Without post-processing the consumer keeps this number.
-        max_detections=MOST_DETECTIONS if is_headless else outputs.max_detections,
+        max_detections=outputs.max_detections,
+        decoding=decoding,
     )
     origin = _origin(source, candidate, networks.float_layers(kind.network))
     return content, dataclasses.replace(candidate, origin=origin)

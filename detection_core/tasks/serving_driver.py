@@ -11,6 +11,7 @@ import tensorflow as tf
 from PIL import Image
 
 from detection_core.artifacts.detector import read_info
+from detection_core.artifacts.signature import check_signature
 from detection_core.config.automl.hparams import load_hyperparameters, resolve_label_map
 from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.config.automl.translation import check_made_with, is_efficientdet
@@ -56,7 +57,7 @@ class ServingDriver:
 
         Raises:
             ModelError: if it cannot be run.
-            ContractError: if there is no SavedModel.
+            ContractError: if there is no SavedModel, or the key of DETFLOW_PUBLIC_KEY did not sign it.
         """
         self.load(saved_model_dir, trust=trust, values=values)
 
@@ -109,6 +110,7 @@ class ServingDriver:
         self, saved_model_dir: str, *, trust: bool = False, values: HyperParameters | None = None
     ) -> None:
         """Load another model; see the constructor."""
+        check_signature(saved_model_dir)
         self._path = saved_model_dir
         self._model: ServedFile | ServedModel
         if saved_model_dir.endswith(TFLITE):

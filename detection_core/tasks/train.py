@@ -180,6 +180,7 @@ def _report(request: FitRequest, result: TrainingResult, start: StartingWeights)
         weights=weights_kind(plan, result),
         left_out=result.left_out,
         precision=plan.options.precision.dtype,
+        class_weights=result.class_weights,
     )
 
 

@@ -65,20 +65,16 @@ def find_damage(prefix: str) -> str:
         files.read_bytes(f"{prefix}.index")
         check_shards(prefix)
         if not files.is_remote(prefix):
-            _check_readable(prefix)
+            # Raise the operating system's error for a file whose size would otherwise look like damage.
+            for path in checkpoint_files(prefix):
+                with open(path, "rb") as file:
+                    file.read(1)
         check_index(prefix)  # dimensions that overflow end the process in TensorFlow's reader
         return _content_damage(prefix)
     except (FileNotFoundError, ModelError) as error:
         return first_line(error)
     except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
         return first_line(error)
-
-
-def _check_readable(prefix: str) -> None:
-    """Raise the operating system's error for a file whose size would otherwise look like damage."""
-    for path in checkpoint_files(prefix):
-        with open(path, "rb") as file:
-            file.read(1)
 
 
 def _content_damage(prefix: str) -> str:

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import enum
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from google.protobuf.message import DecodeError
@@ -133,7 +134,9 @@ class RestoreReport:
     def _parts(self) -> Iterator[str]:
         """Describe the outcome for each part of the checkpoint, with the key of its first variable."""
         parts: dict[str, list[RestoredVariable]] = collections.defaultdict(list)
-        common = _common_scopes([row.key for row in self.variables])
+        # The leading scopes that all keys share are left out.
+        scopes = zip(*(row.key.split("/")[:-1] for row in self.variables), strict=False)
+        common = len(list(itertools.takewhile(lambda each: len(set(each)) == 1, scopes)))
         for row in self.variables:
             parts["/".join(row.key.split("/")[: common + 1])].append(row)
         for part, rows in parts.items():
@@ -144,15 +147,6 @@ class RestoreReport:
                 f"{part}: {len(restored)} of {len(rows)} restored ({averaged} moving averages,"
                 f" {len(restored) - averaged} plain){first}"
             )
-
-
-def _common_scopes(keys: Sequence[str]) -> int:
-    """Return the number of leading scopes that all keys share."""
-    scopes = [key.split("/")[:-1] for key in keys]
-    common = 0
-    while scopes and all(len(each) > common and each[common] == scopes[0][common] for each in scopes):
-        common += 1
-    return common
 
 
 def _first(lines: Sequence[str], count: int, what: str) -> list[str]:

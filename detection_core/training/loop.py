@@ -6,7 +6,7 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -54,6 +54,7 @@ class TrainingResult:
         left_out: training records skipped because they do not decode.
         skipped_updates: updates skipped because a value is not finite.
         gradient_accumulation_steps: number of parts in which each update's batch was computed.
+        class_weights: weight of each class in the class loss, by name; empty: 1 for all.
     """
 
     start_step: int
@@ -67,6 +68,7 @@ class TrainingResult:
     left_out: int = 0
     skipped_updates: int = 0
     gradient_accumulation_steps: int = 1
+    class_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def run_training(

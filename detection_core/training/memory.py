@@ -167,10 +167,6 @@ def keep_host_memory() -> None:
         return
     os.environ.setdefault(_KEEP, "true")
     # TensorFlow's own limit is 64 GiB on every machine.
-    os.environ.setdefault(_LIMIT_MB, str(_for_tensors() >> 20))
-
-
-def _for_tensors() -> int:
-    """Return the bytes left after TensorFlow's code and its graphs."""
     memory = available_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return memory - min(_CODE, memory // 2)
+    # TensorFlow's code and its graphs need the rest.
+    os.environ.setdefault(_LIMIT_MB, str((memory - min(_CODE, memory // 2)) >> 20))

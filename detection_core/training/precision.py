@@ -73,13 +73,9 @@ def device_precision() -> Precision:
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return Precision.FLOAT32
-    capability = min(_capability(gpu) for gpu in gpus)
+    details = map(tf.config.experimental.get_device_details, gpus)
+    capability = min(tuple(map(int, each.get("compute_capability", (0, 0)))) for each in details)
     return next((found for least, found in _CAPABILITIES if capability >= least), Precision.FLOAT32)
-
-
-def _capability(gpu: Any) -> tuple[int, int]:
-    major, minor = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
-    return int(major), int(minor)
 
 
 def _agreed(own: Precision) -> Precision:

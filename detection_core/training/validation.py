@@ -274,14 +274,11 @@ class PictureFiles(TrainingAction):
             )
         if drawn:
             self._entries = [e for e in self._entries if step_of(e.file) != line.step] + drawn
-            self._thin_out()
-
-    def _thin_out(self) -> None:
-        """Drop the steps that leave the smallest gaps; the first and the last stay."""
-        steps = sorted({step_of(entry.file) for entry in self._entries})
-        while len(steps) > MOST_STEPS:
-            del steps[min(range(1, len(steps) - 1), key=lambda i: steps[i + 1] - steps[i - 1])]
-        self._keep(lambda step: step in steps)
+            # Drop the steps that leave the smallest gaps; the first and the last stay.
+            steps = sorted({step_of(entry.file) for entry in self._entries})
+            while len(steps) > MOST_STEPS:
+                del steps[min(range(1, len(steps) - 1), key=lambda i: steps[i + 1] - steps[i - 1])]
+            self._keep(lambda step: step in steps)
 
     def _keep(self, stays: Callable[[int], bool]) -> None:
         """Write the index before files are removed, so that it never names a missing file."""

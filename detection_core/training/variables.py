@@ -3,7 +3,7 @@
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 import tf_keras
@@ -72,13 +72,11 @@ def scaled_updates(variables: Sequence[tf.Variable], factors: Sequence[float]) -
 
     def scale(strategy: tf.distribute.Strategy, before: Sequence[tf.Tensor]) -> None:
         for (variable, _, factor), value in zip(scaled, before, strict=True):
-            strategy.extended.update(variable, _kept_part(factor), args=(value,))
+            strategy.extended.update(
+                variable, lambda v, old, part: v.assign(old + part * (v - old)), args=(value, factor)
+            )
 
     tf.distribute.get_replica_context().merge_call(scale, args=([value for _, value, _ in scaled],))
-
-
-def _kept_part(factor: float) -> Callable[[tf.Variable, tf.Tensor], tf.Tensor]:
-    return lambda variable, value: variable.assign(value + factor * (variable - value))
 
 
 def trained_variables(
@@ -102,7 +100,8 @@ def trained_variables(
         included = _matching(variables, options.update_trainable_variables, "update_trainable_variables")
         chosen = [v for v in chosen if v.name in included]
     frozen = _matching(variables, options.freeze_variables, "freeze_variables")
-    frozen |= _first_stages(networks, options.freeze_backbone_stages)
+    if count := options.freeze_backbone_stages:
+        frozen |= {name for name, stage in backbone_stages(networks).items() if stage <= count}
     chosen = [v for v in chosen if v.name not in frozen]
     if not chosen:
         raise ConfigError(
@@ -112,10 +111,6 @@ def trained_variables(
             where="train_config",
         )
     return chosen
-
-
-def _first_stages(networks: Iterable[tf_keras.Model], count: int) -> set[str]:
-    return {name for name, stage in backbone_stages(networks).items() if stage <= count} if count else set()
 
 
 def _matching(variables: Sequence[tf.Variable], patterns: Sequence[str], field: str) -> set[str]:

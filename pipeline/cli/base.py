@@ -240,7 +240,11 @@ def one_model(arguments: argparse.Namespace) -> str:
     Raises:
         DetectionError: as in `given_model`, or when the detectors cannot be fused.
     """
+    from detection_core.artifacts.signature import check_signature
+
     models = [given_model(path) for path in arguments.model]
+    for model in models:
+        check_signature(model, arguments.public_key)
     if len(models) == 1:
         return models[0]
     from detection_core.capabilities import capability

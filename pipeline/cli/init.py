@@ -69,7 +69,12 @@ def _list(arguments: argparse.Namespace) -> Result:
 
     networks = [find_network(arguments.model)] if arguments.model else list(list_networks())
     networks = [n for n in networks if arguments.speed in (None, n.speed)]
-    times = {n.name: round(_milliseconds(n), 1) for n in networks} if arguments.measure else {}
+    times = {}
+    if arguments.measure:
+        from detection_core.config.load import parse_pipeline_config
+
+        configs = {n.name: parse_pipeline_config(n.text()) for n in networks}
+        times = {name: round(_measure(config, 90).milliseconds, 1) for name, config in configs.items()}
     data = [
         {
             "name": n.name,
@@ -101,12 +106,6 @@ def _list(arguments: argparse.Namespace) -> Result:
     ]
     note = () if arguments.measure else ("\n--measure times them on this machine, --speed names a rung",)
     return Result(text=Page((Table(rows), *note)), data=data)
-
-
-def _milliseconds(network: Any) -> float:
-    from detection_core.config.load import parse_pipeline_config
-
-    return _measure(parse_pipeline_config(network.text()), 90).milliseconds
 
 
 VERBS = (init,)

@@ -30,9 +30,11 @@ _UNKNOWN = "unknown"
 def inspect(arguments: argparse.Namespace) -> Result:
     """Show inputs, outputs, operations, labels, origin and metrics of a model file."""
     with native_output_to(os.devnull):
+        from detection_core.artifacts.signature import check_signature
         from detection_core.tasks.inspection import inspect as read
 
         path = given_model(arguments.path)
+        check_signature(path, arguments.public_key)
         found = read(path)
         lints = _lints(path, arguments.accelerators)
     data = found.data() | ({"accelerators": [dataclasses.asdict(one) for one in lints]} if lints else {})
@@ -48,28 +50,27 @@ def _lints(path: str, names: str) -> list[Any]:
 
     accelerators = capability("detection_core.optional.accelerators")
     known = accelerators.families()
-    wanted = known if names == "all" else tuple(name.strip() for name in names.split(","))
+    wanted = [name.strip() for name in names.split(",")]
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise ConfigError(
-            f"expected some of {', '.join(known)}, or all, found {', '.join(unknown)}", where="--for"
-        )
+        raise ConfigError(f"expected some of {', '.join(known)}, found {', '.join(unknown)}", where="--for")
     if files.is_dir(path):
         raise ConfigError("expected a .tflite file to look at for an accelerator, found a folder", where=path)
     content = read_tflite(path)
-    return [accelerators.lint(content, name, where=path) for name in wanted]
+    return [accelerators.lint(content, one, where=path) for name in wanted for one in known[name]]
 
 
 def _accelerator(found: Any) -> Iterator[str | Table]:
     parts = ", ".join(map(str, found.parts))
-    yield f"\n{found.title}: {found.note} ({found.note_source})"
+    yield f"\n{found.title}{', dead' if found.dead else ''}: {found.note} ({found.note_source})"
     verdict = "passed" if found.one_part else "problem"
-    taken = f"{sum(found.parts)} of {found.operations} operations before post-processing"
+    counted = "" if found.whole else " before post-processing"
+    taken = f"{sum(found.parts)} of {found.operations} operations{counted}"
     yield Table(
         [(verdict, f"{taken}, in {len(found.parts)} part(s){f': {parts}' if parts else ''}")], header=False
     )
     for one in found.endings:
-        if one.before_post_processing:
+        if one.before_post_processing or (found.whole and one.remedy):
             why = "; ".join(filter(None, (one.reason, one.remedy)))
             yield f"  {one.count} {one.name} ({one.tensor[:60]}): {why} [{one.source}]"
 

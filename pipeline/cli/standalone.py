@@ -281,6 +281,7 @@ def export(arguments: argparse.Namespace) -> Result:
         split=arguments.split,
         max_map_drop=arguments.max_map_drop,
         form=arguments.form,
+        headless=not arguments.no_headless,
         use_regular_nms=arguments.use_regular_nms,
         max_detections=arguments.max_detections,
         representative_examples=arguments.representative_examples,

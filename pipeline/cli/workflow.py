@@ -153,7 +153,7 @@ def rollback(arguments: argparse.Namespace) -> Result:
             where=path,
         )
     destination = PushDestination(path)
-    version = destination.rollback(arguments.to)
+    version = destination.rollback(arguments.to, arguments.public_key)
     text = f"deployed: version {version.number} in {destination.saved_model_dir(version.number)}"
     return Result(text=text, data={"version": version.number, "rolled_back": destination.rolled_back()})
 

@@ -109,7 +109,10 @@ def list_schedules(connection: Connection, name: str = "") -> list[Schedule]:
 def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
     """Return the schedule with a name or an id; ConfigError for none, with the nearest, or several."""
     every = list_schedules(connection)
-    named = _without_replaced([s for s in every if s.name == name_or_id])
+    named = [s for s in every if s.name == name_or_id]
+    # Replaced schedules stay paused until their runs have ended.
+    replaced = {_replaced_by(s) for s in named}
+    named = [s for s in named if s.enabled or s.schedule_id not in replaced]
     found = named or [s for s in every if s.schedule_id == name_or_id]
     if not found:
         names = [s.name for s in every]
@@ -249,12 +252,6 @@ def _replaced_by(schedule: Schedule) -> str:
     """Return the id of the schedule that another one replaces; empty: none."""
     marker = re.search(r"Replaces (\S+), then (enabled|paused)\.", schedule.description)
     return marker.group(1) if marker else ""
-
-
-def _without_replaced(found: list[Schedule]) -> list[Schedule]:
-    """Drop replaced schedules, which stay paused until their runs have ended."""
-    replaced = {_replaced_by(s) for s in found}
-    return [s for s in found if s.enabled or s.schedule_id not in replaced]
 
 
 def _ambiguous(connection: Connection, name: str, found: list[Schedule]) -> ConfigError:

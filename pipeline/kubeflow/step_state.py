@@ -84,7 +84,10 @@ class NodeTree:
         for detail in details:
             children = [ids[c.pod_name] for c in detail.child_tasks or () if c.pod_name in ids]
             fitting = by_label[detail.display_name or ""]
-            sure = fitting if len(fitting) == 1 else [n for n in fitting if self._is_parent(n, children)]
+            sure = fitting
+            if len(fitting) > 1:
+                below = {n: {*self.attempts[n], *self.inside[n]} for n in fitting}
+                sure = [n for n in fitting if not below[n].isdisjoint(children)]
             if len(sure) == 1:
                 self.details[sure[0]] = detail
             else:
@@ -98,10 +101,6 @@ class NodeTree:
     def _graph(self, name: str) -> str:
         """Return the full name of a node's graph; empty for the workflow itself."""
         return name.rpartition(".")[0] if "." in name[len(self.workflow) :] else ""
-
-    def _is_parent(self, name: str, children: Sequence[str]) -> bool:
-        """Tell whether a node has these children: its attempts, or the first nodes of its graph."""
-        return any(c in self.attempts[name] or c in self.inside[name] for c in children)
 
     def _times_around(self, name: str) -> _Times:
         around = _ATTEMPT.sub("", name)
@@ -330,7 +329,8 @@ def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[Step
     last: dict[str, Any] = {}
     for detail in sorted(details, key=lambda d: d.start_time or d.create_time or _NEVER):
         name = detail.display_name or ""
-        if name in tasks if tasks else _is_step(name):
+        inner = not name or name.startswith(("executor", "root")) or name.endswith(_DRIVER)
+        if name in tasks if tasks else not inner:
             last[name] = detail
     for name, detail in last.items():
         state = _settled(word_of(detail.state), detail, ending)
@@ -345,10 +345,6 @@ def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[Step
         )
     if ending.ended and details:
         yield from (StepState(name=name, state=StepStatus.NOT_RUN) for name in tasks if name not in last)
-
-
-def _is_step(name: str) -> bool:
-    return bool(name) and not name.startswith(("executor", "root")) and not name.endswith(_DRIVER)
 
 
 def _label(name: str) -> str:

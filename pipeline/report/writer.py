@@ -89,11 +89,8 @@ def render_report(run: RunInfo) -> str:
     """Return the page's HTML."""
     where = f"the outputs of the run {run.run_id}"
     page = unless_damaged(lambda: render("run.html", _context(run), folders=(_HERE,)), where, "")
-    return page or render("run.html", _context(_without_outputs(run)), folders=(_HERE,))
-
-
-def _without_outputs(run: RunInfo) -> RunInfo:
-    return dataclasses.replace(run, steps=tuple(dataclasses.replace(s, outputs={}) for s in run.steps))
+    steps = tuple(dataclasses.replace(step, outputs={}) for step in run.steps)
+    return page or render("run.html", _context(dataclasses.replace(run, steps=steps)), folders=(_HERE,))
 
 
 def _context(run: RunInfo) -> dict[str, Any]:

@@ -99,12 +99,8 @@ def five_fields(cron: Cron) -> str:
             where="schedule.cron",
         )
     fields = (cron.minute, cron.hour, cron.day, cron.month, cron.weekday)
-    return " ".join(_crontab_field(f) for f in fields)
-
-
-def _crontab_field(field: CronField) -> str:
     # 1-31 and 0-6 must stay written out: a star beside them would mean something else.
-    return "*" if field.full and field.starred else ",".join(_ranges(field.values, "-"))
+    return " ".join("*" if f.full and f.starred else ",".join(_ranges(f.values, "-")) for f in fields)
 
 
 def _interval_fields(seconds: int) -> str:

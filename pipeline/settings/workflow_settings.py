@@ -100,6 +100,7 @@ class ExportSettings(Settings):
     max_detections: Annotated[int, between(1, 10_000)] = TFLiteExporterJob.max_detections
     use_regular_nms: bool = False
     form: allowed_values.TFLiteForm = "post_process"
+    headless: bool = True
     representative_examples: Annotated[int, between(1, 100_000)] = TFLiteExporterJob.representative_examples
 
 
@@ -108,6 +109,7 @@ class PushSettings(Settings):
 
     destination: Path = ""
     keep_versions: Annotated[int, between(0, 1_000_000)] = 5
+    sign: Path = ""
 
 
 class BeamSettings(Settings):
@@ -187,6 +189,8 @@ class PipelineSettings(Settings):
 
         if not files.exists(self.model.config):
             yield "model.config", f"no file {self.model.config}; check the path"
+        if self.push.sign and not files.exists(self.push.sign):
+            yield "push.sign", f"no file {self.push.sign}; make a key, or check the path"
         folder = before_placeholder(before_pattern(self.data.path))
         if "://" not in folder and not os.path.isdir(folder):
             yield "data.path", f"no folder {folder}; give one with --set data.path=DIR"

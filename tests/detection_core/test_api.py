@@ -157,7 +157,7 @@ def test_the_example_of_the_package(tmp_path, monkeypatch, config_path):
     assert sorted(example.exported.files) == ["float32", "int8"]
     assert Path(example.exported.labels).read_text() == "dark\nbright\n"
     report = example.exported.report
-    assert [file.quantization for file in report.files] == ["none", "aware"]
+    assert [file.quantization for file in report.files] == ["none", "none", "aware", "aware"]
     assert report.split == "eval" and report.images == 6
     with pytest.raises(detection_core.ConfigError, match=r"int8\.tflite: expected records and a label map"):
         detection_core.evaluate(example.exported.files["int8"])

@@ -28,7 +28,8 @@ case "$1 $2" in
       *Id*) cat "$folder/id" ;;
     esac ;;
   "pull --quiet") [ -e "$ENGINE/registry" ] && cp -r "$ENGINE/registry/." "$ENGINE/images/" ;;
-  "build -f") cp build/sbom/*.json "$ENGINE/sbom.json"; exit 0 ;;
+  "build -f")
+    cp build/sbom/*.cdx.json "$ENGINE/sbom.json"; cp build/sbom/*.spdx.json "$ENGINE/spdx.json"; exit 0 ;;
 esac
 """
 
@@ -102,6 +103,7 @@ def test_what_was_made_here_is_built_on_by_name_with_its_bill_of_materials(engin
     assert bill["metadata"]["component"]["name"] == name
     base = next(c for c in bill["components"] if c["bom-ref"] == "base-image")
     assert (base["name"], base["version"]) == ("base:1", f"sha256:{'a' * 64}")
+    assert json.loads((engine.folder / "spdx.json").read_text())["name"] == name
 
 
 sbom = load_script("docker/sbom.py")
@@ -110,12 +112,13 @@ LOCKS = sorted(p.name for p in ROOT.glob("requirements-image*.lock"))
 
 def _bill(lock, digest="sha256:ab"):
     text = (ROOT / lock).read_text(encoding="utf-8")
-    return text, json.loads(sbom.bill(text, "detflow:1", "base:1", digest))
+    bill = sbom.bill(text, "detflow:1", "base:1", digest)
+    return text, json.loads(sbom.as_cyclonedx(bill)), json.loads(sbom.as_spdx(bill))
 
 
 @cases(*LOCKS)
 def test_every_pin_is_in_it_with_every_hash(*, lock):
-    text, bill = _bill(lock)
+    text, bill, spdx = _bill(lock)
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     libraries = {c["purl"]: c for c in bill["components"] if c["type"] == "library"}
     assert set(libraries) == {f"pkg:pypi/{name}@{version}" for name, version in read_lock(text).items()}
@@ -123,11 +126,22 @@ def test_every_pin_is_in_it_with_every_hash(*, lock):
     assert sorted(hashes) == sorted(set(re.findall(r"sha256:(\w{64})", text)))
     (detflow,) = (d for d in bill["dependencies"] if d["ref"].startswith("pkg:generic/detflow@"))
     assert set(detflow["dependsOn"]) == set(libraries)
+    # The same in SPDX: identifiers are unique, and every relation is between two of them.
+    packages = {p["SPDXID"]: p for p in spdx["packages"]}
+    assert len(packages) == len(spdx["packages"]) == len(libraries) + 3
+    found = {r["referenceLocator"] for p in packages.values() for r in p.get("externalRefs", [])}
+    assert found - set(libraries) == {detflow["ref"]} and set(libraries) < found
+    related = {(r["relationshipType"], r["relatedSpdxElement"]) for r in spdx["relationships"]}
+    assert {name for _, name in related} == set(packages) and len(related) == len(packages)
+    comments = " ".join(p.get("comment", "") for p in packages.values())
+    assert sorted(re.findall(r"SHA256: (\w{64})", comments)) == sorted(hashes)
+    declared = {p["name"]: p["licenseDeclared"] for p in packages.values()}
+    assert declared["detflow"] == "Apache-2.0"
 
 
 def test_the_same_image_has_the_same_bill_with_the_licences_that_packages_state():
-    _, first = _bill("requirements-image-cli.lock")
-    assert _bill("requirements-image-cli.lock")[1] == first
+    _, first, _ = made = _bill("requirements-image-cli.lock")
+    assert _bill("requirements-image-cli.lock") == made
     other = _bill("requirements-image-cli.lock", "sha256:cd")[1]
     assert other["serialNumber"] != first["serialNumber"]
     assert sbom.licence_of("no-such-package", "1") is sbom.licence_of("pyyaml", "0.0.1") is None

@@ -139,8 +139,8 @@ def test_every_page_is_in_the_site_s_navigation_and_none_has_a_link_out_of_it():
 
 @cases("float32", "int8")
 def test_the_program_for_linux_finds_what_predict_finds(tmp_path, *, name):
-    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page.partition("### Raspberry Pi")[2], re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs" / "devices.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page.partition("## Raspberry Pi")[2], re.DOTALL)
     (tmp_path / "program.py").write_text(code.replace("score >= 0.5", "score >= 0.0"), encoding="utf-8")
     description = TFLiteDescription(name="m", mean=(127.5,) * 3, std=(127.5,) * 3, labels=LABELS)
     (tmp_path / "m.tflite").write_bytes(add_description(file_of(name), description))

@@ -24,10 +24,11 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import TFLiteOutputOptions, model_message
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.evaluation import tflite_runner
-from detection_core.evaluation.tflite_runner import TFLiteRunner, decoded_heads, suppressed_heads
+from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
+from detection_core.ops.detection_post_process import decoded
 from detection_core.structures import Instances
 from detection_core.zoo.networks import find_network
 
@@ -118,7 +119,9 @@ def files(request, tmp_path_factory):
         decoding = tflite.decoding(source, config, outputs) if form == "headless" else None
         paths[name, form] = folder / f"{name}_{form}.tflite"
         content = FORMATS[name].convert(Conversion(function=function))
-        paths[name, form].write_bytes(add_description(content, described, decoding))
+        content = add_description(content, described, decoding)
+        # MediaPipe knows its own limits only: those of a file without ours.
+        paths[name, form].write_bytes(content.replace(b"post_process.json", b"post_process.text"))
     return paths
 
 
@@ -156,7 +159,7 @@ def test_mediapipe_finds_the_boxes_that_we_find(files, images, monkeypatch, name
 def suppressed_with_ties_of(rows, codes, raw_scores, decoding):
     """Suppress heads as ever, but let an anchor that is in MediaPipe's rows win over another of its score."""
     scores = 1 / (1 + np.exp(-raw_scores)) if decoding.sigmoid else raw_scores
-    boxes = np.clip(decoded_heads(codes, decoding), 0.0, 1.0)
+    boxes = np.clip(decoded(codes, np.array(decoding.anchors, np.float32), decoding.post_process), 0.0, 1.0)
     best, classes = scores.max(axis=1), scores.argmax(axis=1)
     every = Instances(source_id="", boxes=boxes, scores=best, classes=classes)
     listed = np.any([alike(row, every, TIE) for row in rows], axis=0)

@@ -8,10 +8,16 @@ import numpy as np
 from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
+from detection_core.ops.post_process_options import PostProcessOptions
 from tests.support.store import stored
 
 ANCHORS = np.random.default_rng(0).uniform(0, 1, (7, 4)).astype(np.float32)
-DECODING = BoxDecoding(anchors=ANCHORS, scales=(10.0, 11.0, 5.0, 6.0), num_classes=3, sigmoid=True)
+LIMITS = {"max_detections": 100, "nms_score_threshold": 0.0, "nms_iou_threshold": 0.5, "num_classes": 3}
+DECODING = BoxDecoding(
+    anchors=ANCHORS.tolist(),
+    sigmoid=True,
+    post_process=PostProcessOptions(y_scale=10.0, x_scale=11.0, h_scale=5.0, w_scale=6.0, **LIMITS),
+)
 DESCRIPTION = TFLiteDescription(
     name="heads", mean=(0.0,), std=(1.0,), labels=("a", "b", "c"), score_threshold=0.25
 )

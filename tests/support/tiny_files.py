@@ -14,8 +14,9 @@ from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_post_process import PostProcessOptions, centred
+from detection_core.exporters.tflite_post_process import centred
 from detection_core.families.ssd.tflite import tflite_function
+from detection_core.ops.post_process_options import PostProcessOptions
 from detection_core.quantization.rewriting import rewrite
 from tests.support.store import stored
 from tests.support.tiny_detector import SCALES, TinyDetector, grid_anchors
@@ -27,7 +28,7 @@ _LIMITS = {"max_detections": 10, "nms_score_threshold": 1e-8, "nms_iou_threshold
 OPTIONS = PostProcessOptions(num_classes=3, **_LIMITS, **_SCALES)
 FORMATS_OF_ITS_WEIGHTS = tuple(name for name in FORMATS if not name.endswith("_aware"))
 DECODING = BoxDecoding(
-    anchors=centred(tf.constant(grid_anchors())).numpy(), scales=SCALES, num_classes=3, sigmoid=True
+    anchors=centred(tf.constant(grid_anchors())).numpy().tolist(), sigmoid=True, post_process=OPTIONS
 )
 DESCRIPTION = TFLiteDescription(name="tiny", mean=(127.5,), std=(127.5,), labels=("1", "2", "3"))
 

@@ -53,16 +53,12 @@ def _metrics(values: Mapping[str, Any]) -> Drawn:
     return Drawn(metadata=numbers, content=json.dumps(numbers, indent=1) + "\n")
 
 
-def _report_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
-    return _metrics(report)
-
-
-def _evaluation_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
+def _evaluation_metrics(job: Any) -> Drawn:
     metrics = METRICS.read(job.evaluation).metrics
     return _metrics({name: value for name, value in metrics.items() if is_measured(value)})
 
 
-def _evaluation_curves(job: Any, report: Mapping[str, Any]) -> Drawn:
+def _evaluation_curves(job: Any) -> Drawn:
     curves = CURVES.read(job.evaluation)
     confusion = curves.confusion
     curve = _mean_curve(curves.classes)
@@ -88,48 +84,41 @@ def _mean_curve(classes: list[ClassCurve]) -> list[dict[str, float]]:
     ]
 
 
-def _evaluation_report(job: Any, report: Mapping[str, Any]) -> Drawn:
+def _evaluation_report(job: Any) -> Drawn:
     pictures = PictureBudget(PICTURE_BYTES).embed(job.evaluation, {SIDE_BY_SIDE: PICTURES})
     page = evaluation_page(METRICS.read(job.evaluation), CURVES.read(job.evaluation), pictures[SIDE_BY_SIDE])
     return Drawn(metadata={}, content=page)
 
 
-def _parity_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
+def _parity_metrics(job: Any) -> Drawn:
     values: dict[str, Any] = {}
     for file in PARITY.read(job.parity).files:
-        values[f"{file.format} drop of mAP@.50"] = file.drop
-        values[f"{file.format} bytes"] = file.size_bytes
+        values[f"{file.name} drop of mAP@.50"] = file.drop
+        values[f"{file.name} bytes"] = file.size_bytes
         for threads, milliseconds in file.latencies:
-            values[f"{file.format} ms with {threads} threads"] = milliseconds
+            values[f"{file.name} ms with {threads} threads"] = milliseconds
         for name, value in file.metrics.items():
             if is_measured(value):
-                values[f"{file.format} {name}"] = value
+                values[f"{file.name} {name}"] = value
     return _metrics(values)
 
 
-def _dataset_card(job: Any, report: Mapping[str, Any]) -> Drawn:
-    page = dataset_page(CARD.read(job.examples), BOX_PROFILES.find(job.examples))
-    return Drawn(metadata={}, content=page)
-
-
-def _data_page(job: Any, report: Mapping[str, Any]) -> Drawn:
-    return Drawn(metadata={}, content=files.read_text(files.join(job.anomalies, PAGE)))
-
-
-def _decision(job: Any, report: Mapping[str, Any]) -> Drawn:
-    return Drawn(metadata={}, content=decision_text(PUSHED.read(job.pushed_model)))
-
-
 _VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {
-    ("example_gen", "card"): _dataset_card,
-    ("data_validator", "report"): _data_page,
-    ("trainer", "metrics"): _report_metrics,
-    ("evaluator", "metrics"): _evaluation_metrics,
-    ("evaluator", "curves"): _evaluation_curves,
-    ("evaluator", "report"): _evaluation_report,
-    ("quantization_rewriter", "metrics"): _report_metrics,
-    ("tflite_exporter", "metrics"): _parity_metrics,
-    ("pusher", "decision"): _decision,
+    ("example_gen", "card"): lambda job, report: Drawn(
+        metadata={}, content=dataset_page(CARD.read(job.examples), BOX_PROFILES.find(job.examples))
+    ),
+    ("data_validator", "report"): lambda job, report: Drawn(
+        metadata={}, content=files.read_text(files.join(job.anomalies, PAGE))
+    ),
+    ("trainer", "metrics"): lambda job, report: _metrics(report),
+    ("evaluator", "metrics"): lambda job, report: _evaluation_metrics(job),
+    ("evaluator", "curves"): lambda job, report: _evaluation_curves(job),
+    ("evaluator", "report"): lambda job, report: _evaluation_report(job),
+    ("quantization_rewriter", "metrics"): lambda job, report: _metrics(report),
+    ("tflite_exporter", "metrics"): lambda job, report: _parity_metrics(job),
+    ("pusher", "decision"): lambda job, report: Drawn(
+        metadata={}, content=decision_text(PUSHED.read(job.pushed_model))
+    ),
 }
 
 

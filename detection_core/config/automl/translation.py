@@ -106,7 +106,10 @@ def translate(
     _fill_validation(train, length.steps(values.map_freq), flags)
     train.max_number_of_boxes = values.max_instances_per_image
     train.data_augmentation_options.extend(_augmentations(values))
-    _fill_checkpoint(train, flags.pretrained_ckpt)
+    if flags.pretrained_ckpt:
+        train.fine_tune_checkpoint = flags.pretrained_ckpt
+        train.fine_tune_checkpoint_type = "detection"
+        train.fine_tune_checkpoint_version = V2
     config.eval_config.metrics_set.append("coco_detection_metrics")
     config.eval_config.use_moving_averages = values.moving_average_decay > 0
     label_map_path = flags.label_map_path or TO_BE_CONFIGURED
@@ -297,13 +300,6 @@ def _fill_validation(train: TrainConfig, every_steps: int, flags: RunFlags) -> N
         train.validation.weights = Validation.LAST
         if flags.eval_samples:
             train.validation.max_images = flags.eval_samples
-
-
-def _fill_checkpoint(train: TrainConfig, path: str) -> None:
-    if path:
-        train.fine_tune_checkpoint = path
-        train.fine_tune_checkpoint_type = "detection"
-        train.fine_tune_checkpoint_version = V2
 
 
 def _fill_reader(reader: InputReader, values: HyperParameters, pattern: str, label_map_path: str) -> None:

@@ -138,6 +138,11 @@ def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]
             " classes of a box already: remove merge_multiple_label_boxes"
         )
         yield Problem(path="train_config.merge_multiple_label_boxes", message=message)
+    for field in ("use_multiclass_scores", "merge_multiple_label_boxes"):
+        if train.class_weight_power and getattr(train, field):
+            message = f"expected 0, as {field} gives boxes several classes, found"
+            message += f" {train.class_weight_power:g}; remove one of them"
+            yield Problem(path="train_config.class_weight_power", message=message)
 
 
 def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:

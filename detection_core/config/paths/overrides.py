@@ -93,15 +93,11 @@ def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEval
         ConfigError: when the file cannot be read or does not fit the schema, with line and field.
     """
     if path.endswith(YAML_SUFFIXES):
-        return apply_overrides(config, _read_mapping(path))
+        found = read_yaml(path, what="file of overrides")
+        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+            raise ConfigError("expected a mapping of field paths to values, found none", where=path)
+        return apply_overrides(config, found)
     return merge_override_text(config, files.read_user_text(path, what="file of overrides"), where=path)
-
-
-def _read_mapping(path: str) -> Mapping[str, Any]:
-    found = read_yaml(path, what="file of overrides")
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise ConfigError("expected a mapping of field paths to values, found none", where=path)
-    return found
 
 
 def set_field(message: Message, path: str, value: Any, *, where: str = "") -> None:

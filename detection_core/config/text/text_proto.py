@@ -64,10 +64,6 @@ def _unknown_field(token: Token, raw: str) -> str:
     return describe_unknown_field(token.name, token.container)
 
 
-def _duplicate(token: Token, raw: str) -> str:
-    return f"'{token.name}' is given twice, but takes one value; keep one of the two"
-
-
 def _second_arm(token: Token, raw: str) -> str:
     both = re.match(r'Field "(\w+)" is specified along with field "(\w+)"', raw)
     if both is None:
@@ -89,14 +85,6 @@ def _wrong_shape(token: Token, raw: str) -> str:
     return f"expected {describe_expected(field)}, found {one_line(token.text)}"
 
 
-def _unknown_extension(token: Token, raw: str) -> str:
-    return "no extension of this name is known here; remove it, or rename it to a field of the message"
-
-
-def _escape(token: Token, raw: str) -> str:
-    return f"expected a text, found {one_line(token.text)}, which cannot be read; {BACKSLASHES}"
-
-
 def _syntax(token: Token, raw: str) -> str:
     return f"{raw.rstrip('.')} near {shorten(token.text)}; check braces, quotes and colons before it"
 
@@ -104,10 +92,23 @@ def _syntax(token: Token, raw: str) -> str:
 # protobuf's message, and a clearer one that uses the schema; the first match counts.
 _REASONS: tuple[tuple[str, Callable[[Token, str], str]], ...] = (
     ("has no field named", _unknown_field),
-    ("not registered", _unknown_extension),
-    ("should not have multiple", _duplicate),
+    (
+        "not registered",
+        lambda token, raw: (
+            "no extension of this name is known here; remove it, or rename it to a field of the message"
+        ),
+    ),
+    (
+        "should not have multiple",
+        lambda token, raw: f"'{token.name}' is given twice, but takes one value; keep one of the two",
+    ),
     ("specified along with field", _second_arm),
-    ("codec can't decode", _escape),
+    (
+        "codec can't decode",
+        lambda token, raw: (
+            f"expected a text, found {one_line(token.text)}, which cannot be read; {BACKSLASHES}"
+        ),
+    ),
     ('Couldn\'t parse|out of range|has no value|Expected string but|Expected "true"', _wrong_value),
     ('^Expected "[{:]"', _wrong_shape),
 )

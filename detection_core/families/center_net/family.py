@@ -36,7 +36,6 @@ FAMILY = Family(
         problems=tflite_problems,
         function=late("detection_core.families.center_net.tflite:export_function"),
         normalisation=late("detection_core.families.center_net.tflite:input_normalisation"),
-        decoding=late("detection_core.families.center_net.tflite:box_decoding"),
     ),
     quantization=QuantizationSupport(
         rewrite=late("detection_core.quantization.rewriting:rewrite", float_stages=FLOAT_STAGES)

@@ -89,8 +89,11 @@ class CenterNetCriterion:
         pixels = pixel_weights(true_sizes, shape)
         objects = tf.maximum(tf.cast(tf.math.count_nonzero(truth.weights), tf.float32), 1.0)
         wanted = self._centers(truth, shape)
+        of_classes = tf.one_hot(truth.classes, self.num_classes) * truth.class_weights[..., tf.newaxis]
+        of_classes = tf.reduce_max(of_classes, axis=1)[:, tf.newaxis, tf.newaxis]
+        weights = tf.where(wanted == 1.0, of_classes, 1.0) * pixels
         found = {
-            OBJECT_CENTER: _heatmap_loss(self.classification, predictions[OBJECT_CENTER], wanted, pixels)
+            OBJECT_CENTER: _heatmap_loss(self.classification, predictions[OBJECT_CENTER], wanted, weights)
         }
         if self.localization is not None:
             for name, targets in zip((BOX_SCALE, BOX_OFFSET), box_targets(truth, shape), strict=True):

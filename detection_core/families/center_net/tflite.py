@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
@@ -42,7 +41,11 @@ def export_function(
     """
     del config
     if outputs.form == HEADLESS:
-        raise _no_heads()
+        raise ExportError(
+            "expected post_process, as heatmaps have no anchors that a consumer decodes, found headless;"
+            " use it",
+            where="form",
+        )
     most = min(outputs.max_detections, detector.parts.max_detections)
     posed = detector.num_classes == 1 and len(detector.parts.keypoints) == 1
     tasks = detector.parts.keypoints if posed else ()
@@ -63,21 +66,9 @@ def export_function(
     return tf.function(serve, autograph=False).get_concrete_function(spec)
 
 
-def box_decoding(detector: CenterNetModel, config: Any, outputs: TFLiteOutputOptions) -> BoxDecoding:
-    """Refuse to describe raw heads as anchors; see `export_function`."""
-    raise _no_heads()
-
-
 def input_normalisation(detector: CenterNetModel) -> Normalisation:
     """Return that a file takes pixels as they are."""
     return PIXELS
-
-
-def _no_heads() -> ExportError:
-    return ExportError(
-        "expected post_process, as heatmaps have no anchors that a consumer decodes, found headless; use it",
-        where="form",
-    )
 
 
 def _affine(model: CenterNetModel) -> tuple[np.ndarray, np.ndarray]:

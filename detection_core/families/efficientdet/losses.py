@@ -12,7 +12,7 @@ from detection_core.parts.anchor_criterion import AnchorPredictions, classificat
 from detection_core.parts.box_coders import EPSILON, FasterRcnnBoxCoder
 from detection_core.parts.losses import SigmoidFocalLoss
 from detection_core.parts.matchers import IGNORED, ArgMaxMatcher
-from detection_core.parts.targets import AnchorTargetAssigner
+from detection_core.parts.targets import AnchorTargetAssigner, class_factors
 from detection_core.structures import GroundTruth
 
 
@@ -91,7 +91,10 @@ def box_overlap_loss(prediction: tf.Tensor, target: tf.Tensor, kind: str) -> tf.
         diagonal = tf.reduce_sum(enclosing**2, axis=-1)
         distance = tf.math.divide_no_nan(tf.reduce_sum(shift**2, axis=-1), diagonal)
         if kind == "ciou":
-            unlike = _aspect_difference(sides, target_sides)
+            angle, other = (
+                tf.atan(tf.math.divide_no_nan(each[..., 1], each[..., 0])) for each in (sides, target_sides)
+            )
+            unlike = 4.0 * ((other - angle) / math.pi) ** 2  # of the aspect ratios, 0..1
             distance += tf.math.divide_no_nan(unlike**2, 1.0 - overlap + unlike)
         overlap -= distance
     return tf.where(_area(target_sides) > 0.0, 1.0 - overlap, 0.0)
@@ -99,12 +102,6 @@ def box_overlap_loss(prediction: tf.Tensor, target: tf.Tensor, kind: str) -> tf.
 
 def _area(sides: tf.Tensor) -> tf.Tensor:
     return tf.reduce_prod(sides, axis=-1)
-
-
-def _aspect_difference(sides: tf.Tensor, target_sides: tf.Tensor) -> tf.Tensor:
-    """Compare aspect ratios, 0..1."""
-    angles = [tf.atan(tf.math.divide_no_nan(each[..., 1], each[..., 0])) for each in (sides, target_sides)]
-    return 4.0 * ((angles[1] - angles[0]) / math.pi) ** 2
 
 
 def moving_normalizer() -> tf.Variable:
@@ -153,8 +150,8 @@ class DetectionLosses:
         focal = SigmoidFocalLoss(
             gamma=settings.gamma, alpha=settings.alpha, label_smoothing=settings.label_smoothing
         )
-        counted = tf.cast(targets.matched != IGNORED, tf.float32)[..., tf.newaxis]
-        targets = targets._replace(class_weights=counted)
+        counted = tf.cast(targets.matched != IGNORED, tf.float32) * class_factors(truth, targets.matched)
+        targets = targets._replace(class_weights=counted[..., tf.newaxis])
         class_losses = classification_loss(focal, predictions.class_logits, targets)
         found = {CLASSIFICATION_LOSS: tf.reduce_sum(class_losses) / normalizer}
         codes, box_targets = predictions.box_codes, targets.box_targets

@@ -68,12 +68,8 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
     @property
     def trainable_variables(self) -> list[tf.Variable]:
         """Return the variables that are not frozen."""
-        variables = super().trainable_variables
-        return [variable for variable in variables if not self._is_frozen(variable)]
-
-    def _is_frozen(self, variable: tf.Variable) -> bool:
-        name = parse_variable_name(variable)
-        return name.key in self._parts.frozen or name.original.key in self._parts.frozen
+        named = [(parse_variable_name(variable), variable) for variable in super().trainable_variables]
+        return [v for n, v in named if not {n.key, n.original.key}.intersection(self._parts.frozen)]
 
     @property
     def input_shape(self) -> base.InputShape:

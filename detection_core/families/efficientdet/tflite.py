@@ -7,9 +7,10 @@ import tensorflow as tf
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.exporters.tflite_forms import HeadOptions, decoding_of, one_stage_function
-from detection_core.exporters.tflite_post_process import PostProcessOptions, centred
+from detection_core.exporters.tflite_post_process import centred
 from detection_core.families.efficientdet.build import HARD_THRESHOLD
 from detection_core.families.efficientdet.model import EfficientDetModel
+from detection_core.ops.post_process_options import PostProcessOptions
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 

@@ -108,7 +108,9 @@ def _mask_path(own: LayerName, name: str, names: set[str]) -> str:
     if own.part == "mask_head" and own.indices:
         return f"{_MASKS}/{3 * own.indices[0] + int(own.norm)}"
     parsed = (parse_layer_name(other) for other in names)
-    hidden = 3 * sum(1 for found in parsed if found is not None and _is_hidden_mask(found))
+    # Convolutions of the mask head before the last ones.
+    masks = [found for found in parsed if found is not None and found.part == "mask_head"]
+    hidden = 3 * sum(1 for found in masks if found.indices and not found.role)
     slots = {
         "mask_head_upsampled": hidden + 1,
         "mask_head_upsampled_bn": hidden + 2,
@@ -117,11 +119,6 @@ def _mask_path(own: LayerName, name: str, names: set[str]) -> str:
     if name not in slots:
         raise rewritten_layer(name)
     return f"{_MASKS}/{slots[name]}"
-
-
-def _is_hidden_mask(name: LayerName) -> bool:
-    """Return whether a layer is a convolution of the mask head before the last ones."""
-    return name.part == "mask_head" and bool(name.indices) and name.role == ""
 
 
 def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:

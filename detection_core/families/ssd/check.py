@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from detection_core.allowed_values import POSITIVE_FRACTION
+from detection_core.allowed_values import OPERATION, POSITIVE_FRACTION
 from detection_core.config.messages import sizes
 from detection_core.config.messages.anchors import anchors_per_location, code_size, layer_count, layer_field
-from detection_core.config.messages.detector_parts import CLIP_RANGE, OPERATION
+from detection_core.config.messages.detector_parts import CLIP_RANGE
 from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.ssd import extractors
@@ -36,7 +36,8 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
     levels = extractors.map_levels(extractor)
     if levels is None:
         return
-    source = _source(extractor)
+    neck = extractors.EXTRACTORS[extractor.type].neck
+    source = f"feature_extractor.{'num_layers' if neck == 'extra_layers' else neck}"
     if arm == "multiscale_anchor_generator":
         if levels and (message.min_level, message.max_level) != (levels[0], levels[-1]):
             found = f"{message.min_level} to {message.max_level}"
@@ -48,11 +49,6 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
             " equal"
         )
         yield Problem(path=f"{place}{layer_field(generator)}", message=text)
-
-
-def _source(extractor: Any) -> str:
-    neck = extractors.EXTRACTORS[extractor.type].neck
-    return "feature_extractor.num_layers" if neck == "extra_layers" else f"feature_extractor.{neck}"
 
 
 def _head(ssd: Ssd, path: str) -> Iterator[Problem]:
@@ -96,20 +92,17 @@ def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Proble
     # Invalid values are refused elsewhere; do not multiply them out.
     if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
         return
-    counts = anchors_per_location(ssd.anchor_generator) if _is_countable(ssd) else []
+    generator = ssd.anchor_generator
+    multiscale = generator.multiscale_anchor_generator
+    spread = multiscale.max_level - multiscale.min_level
+    countable = spread < 64 and generator.ssd_anchor_generator.num_layers <= 64
+    counts = anchors_per_location(generator) if countable else []
     if not counts or len(counts) != len(levels):
         return
     shapes = extractors.map_shapes(ssd.feature_extractor, *size)
     anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
     laid = sizes.Laid(anchors, max(counts), f"{path}.anchor_generator")
     yield from sizes.prediction_problems(laid, ssd.num_classes, f"{path}.num_classes")
-
-
-def _is_countable(ssd: Ssd) -> bool:
-    """Tell whether a generator has few enough layers to list them."""
-    multiscale = ssd.anchor_generator.multiscale_anchor_generator
-    spread = multiscale.max_level - multiscale.min_level
-    return spread < 64 and ssd.anchor_generator.ssd_anchor_generator.num_layers <= 64
 
 
 def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:

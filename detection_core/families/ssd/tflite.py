@@ -11,9 +11,10 @@ from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
 from detection_core.exporters.tflite_forms import HeadOptions, decoding_of, one_stage_function
-from detection_core.exporters.tflite_post_process import PostProcessOptions, centred
+from detection_core.exporters.tflite_post_process import centred
 from detection_core.families.ssd.check import box_coder_problems
 from detection_core.families.ssd.model import SsdModel
+from detection_core.ops.post_process_options import PostProcessOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 

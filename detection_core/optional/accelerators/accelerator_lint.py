@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from detection_core.allowed_values import OPERATION
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, read_root, tables
 from detection_core.artifacts.tflite_file import (
     TensorInfo,
@@ -23,10 +24,8 @@ from detection_core.artifacts.tflite_file import (
     read_graph,
 )
 from detection_core.bounded.plain_yaml import read_yaml
-from detection_core.config.messages.detector_parts import OPERATION
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
-_NO_ACTIVATION = 0
 _OPTIONS = {code: name for name, code in vars(schema.BuiltinOptions).items() if isinstance(code, int)}
 
 
@@ -90,7 +89,7 @@ def _is_symmetric_int8(operation: Operation) -> bool:
 
 CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], bool], str]] = {
     "no_activation": (
-        lambda op: op.options.FusedActivationFunction() == _NO_ACTIVATION,
+        lambda op: op.options.FusedActivationFunction() == schema.ActivationFunctionType.NONE,
         eq,
         "no fused activation",
     ),
@@ -127,6 +126,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], 
         "one scale and zero point before and behind it",
     ),
     "symmetric_int8": (_is_symmetric_int8, eq, "a zero point of 0"),
+    "ranks": (lambda op: len(op.inputs[0].shape), lambda found, allowed: found in allowed, "{} dimensions"),
     "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
 }
 """Condition to the attribute, its comparison with the row's value, and its description."""
@@ -162,6 +162,8 @@ class Lint:
     Attributes:
         family: key of the table.
         title: its name.
+        dead: whether it is no longer developed; the note says by what it was replaced.
+        whole: whether a file with another operation is refused; then the post-processing counts, too.
         note: applies to the whole family.
         note_source: of the note.
         parts: number of operations in each delegated part before the post-processing, in order.
@@ -172,6 +174,8 @@ class Lint:
 
     family: str
     title: str
+    dead: bool
+    whole: bool
     note: str
     note_source: str
     parts: tuple[int, ...]
@@ -180,8 +184,8 @@ class Lint:
 
     @property
     def one_part(self) -> bool:
-        """Whether the delegated operations before the post-processing form one part."""
-        return len(self.parts) == 1
+        """Whether the delegated operations form one part, and no other operation makes the file refused."""
+        return len(self.parts) == 1 and not (self.whole and self.endings)
 
 
 @functools.cache
@@ -189,9 +193,11 @@ def _table() -> dict[str, Any]:
     return dict(read_yaml(TABLE, what="table of accelerators"))
 
 
-def families() -> tuple[str, ...]:
-    """Return the names of the accelerator families."""
-    return tuple(_table()["families"])
+def families() -> dict[str, list[str]]:
+    """Return what a user may name: a family, a group, or `all`, with the families that it stands for."""
+    found = _table()["families"]
+    living = [name for name, rules in found.items() if not rules.get("dead")]
+    return {**{name: [name] for name in found}, **_table()["groups"], "all": living}
 
 
 def lint(content: bytes, family: str, *, where: str = "") -> Lint:
@@ -202,20 +208,23 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
         verdicts = [_verdict(operation, rules) for operation in operations]
     except FlatbufferError as error:
         raise damaged(error, where) from error
-    before = _before_post_processing(graph)
+    every, network = set(range(len(operations))), _before_post_processing(graph)
+    before = every if rules.get("whole") else network
     taken = {index for index, (reason, _) in enumerate(verdicts) if not reason}
     if rules.get("cuts_once"):
-        taken -= _behind(graph, set(range(len(operations))) - taken)
+        taken -= _behind(graph, every - taken)
     scores = _score_conversion(graph, operations, before)
     parts = [part for part in partitions(graph, taken & before) if not scores.issuperset(part)]
     return Lint(
         family=family,
         title=rules["title"],
+        dead=rules.get("dead", False),
+        whole=rules.get("whole", False),
         note=rules["note"],
         note_source=_table()["sources"][rules["note_source"]],
         parts=tuple(len(part) for part in parts),
         operations=len(before),
-        endings=_endings(operations, verdicts, before),
+        endings=_endings(operations, verdicts, network),
     )
 
 
@@ -255,7 +264,7 @@ def _endings(
             count=len(indices),
             tensor=operations[indices[0]].outputs[0].name,
             reason=reason,
-            remedy=_remedy(operations[indices[0]]) if is_before or name == OPERATION else "",
+            remedy=_remedy(operations[indices[0]]) if is_before or name in (OPERATION, *_SEARCHES) else "",
             source=source,
             before_post_processing=is_before,
         )
@@ -264,11 +273,9 @@ def _endings(
 
 
 def _remedy(operation: Operation) -> str:
-    for entry in _table()["remedies"]:
-        named = operation.name in entry.get("operators", [operation.name])
-        if named and operation.dtype in entry.get("types", [operation.dtype]):
-            return str(entry["text"])
-    return ""
+    name, dtype = operation.name, operation.dtype
+    fitting = (e for e in _table()["remedies"] if name in e.get("operators", [name]))
+    return next((str(e["text"]) for e in fitting if dtype in e.get("types", [dtype])), "")
 
 
 def _operations(content: bytes, graph: TFLiteGraph) -> list[Operation]:
@@ -346,8 +353,7 @@ def _score_conversion(
         if operations[index].name == "DEQUANTIZE" and graph.operators[index].inputs[0] in producers
     }
     behind = _behind(graph, leaving) & set(before)
-    entering = {index for index in behind if operations[index].name == "QUANTIZE"}
-    return set() if entering else behind
+    return set() if any(operations[index].name == "QUANTIZE" for index in behind) else behind
 
 
 def _behind(graph: TFLiteGraph, start: Collection[int]) -> set[int]:

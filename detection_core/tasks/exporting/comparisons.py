@@ -13,11 +13,11 @@ import numpy as np
 
 from detection_core.artifacts.evaluation import SHAPE_MAP_50
 from detection_core.artifacts.parity import BoxParity, LayerNoise, NetworkParity
+from detection_core.artifacts.tflite_metadata import MEDIAPIPE_OVERLAP
 from detection_core.evaluation.coco_format import has_shapes
 from detection_core.evaluation.coco_metrics import SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage, iou_px
-from detection_core.evaluation.tflite_runner import MEDIAPIPE_OVERLAP
 from detection_core.exporters.tflite_formats import Tolerance
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
 from detection_core.storage import files
@@ -78,7 +78,7 @@ LEAST_SCORE_SHARE = 0.5
 everywhere.
 """
 SUPPRESSING_IOU = MEDIAPIPE_OVERLAP
-"""IoU above which one box may suppress another, in the layout that suppresses most."""
+"""IoU above which one box may suppress another: MediaPipe's, which is below that of the usual configs."""
 NOISE_QUANTILE = 0.95
 """Quantile of the score differences between file and SavedModel that is taken as rounding noise."""
 FEWEST = 20

@@ -178,7 +178,7 @@ class ExportNetworks:
         self._source = source
         self._chosen = dict(float_layers or {})
         self._made: dict[Network, Detector] = {}
-        self._functions: dict[Network, Any] = {}
+        self._functions: dict[tuple[Network, TFLiteOutputOptions], Any] = {}
         self._float_layers: dict[Network, tuple[str, ...]] = {}
 
     def get(self, network: Network) -> Detector:
@@ -195,11 +195,12 @@ class ExportNetworks:
     def function(self, network: Network, outputs: TFLiteOutputOptions) -> Any:
         """Return the function of a network to convert; later calls return the same function."""
         network = self.there(network)
-        if network not in self._functions:
+        key = network, outputs
+        if key not in self._functions:
             config = self._source.config
             tflite = configured_model(config).family.require_tflite()
-            self._functions[network] = tflite.function(self.get(network), config, outputs, network.integer)
-        return self._functions[network]
+            self._functions[key] = tflite.function(self.get(network), config, outputs, network.integer)
+        return self._functions[key]
 
     def there(self, network: Network) -> Network:
         """Return the network to use: without a quantization-aware one, it is quantized after training."""

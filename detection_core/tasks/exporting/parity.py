@@ -13,7 +13,7 @@ import numpy as np
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.evaluation import MAP_50
 from detection_core.artifacts.parity import FileReport, NetworkParity, ParityReport
-from detection_core.artifacts.tflite_metadata import with_score_threshold
+from detection_core.artifacts.tflite_metadata import BoxDecoding, with_score_threshold
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.builders.datasets import iterate_truth
 from detection_core.builders.evaluation_settings import EvaluateOptions, with_eval_config
@@ -133,6 +133,7 @@ class Candidate:
         function: the converted function; None: raw heads are not compared.
         network: network of the function, which does not keep its variables alive.
         max_detections: most boxes of the file.
+        decoding: how to decode the outputs of a file without post-processing.
     """
 
     path: str
@@ -143,6 +144,7 @@ class Candidate:
     function: Any = None
     network: Detector | None = None
     max_detections: int = 100
+    decoding: BoxDecoding | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,9 +161,9 @@ class TFLiteExportOptions:
             suppresses class by class, and may report a box with all its classes.
         use_regular_nms: suppress class by class, as the SavedModel does. Off: boxes of all classes suppress
             each other, which is faster.
-        form: output layout, of `TFLITE_FORMS`. Without post-processing (`headless`) the three options above
-            have no effect. Boxes of all classes then suppress each other as in MediaPipe, with one class a
-            box.
+        form: output layout, of `TFLITE_FORMS`.
+        headless: write each file without post-processing, too, if the family has this form. The three options
+            above say how its boxes are suppressed.
         representative_examples: training images for the ranges of post-training quantization.
         latency_runs: timed inferences of each file; 0 does not measure.
         limits: format to bounds on its files, by keys of `LIMITS`.
@@ -175,6 +177,7 @@ class TFLiteExportOptions:
     classes_per_detection: int = 3
     use_regular_nms: bool = False
     form: str = TFLITE_FORMS[0]
+    headless: bool = True
     representative_examples: int = 100
     latency_runs: int = 20
     limits: Limits = dataclasses.field(default_factory=dict)

@@ -215,10 +215,11 @@ def _train(
     actions: list[TrainingAction] = []
     if current_worker().is_chief:
         actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
+    class_weights = datasets.training_class_weights(config, label_map=label_map, left_out=left_out)
     with datasets.naming_bad_train_records(config, label_map=label_map):
-        return run_training(
+        result = run_training(
             request.scales or request.model,
-            _dataset_factory(request, left_out),
+            _dataset_factory(request, left_out, tuple(class_weights.values())),
             build_optimization(config),
             dataclasses.replace(request.plan.options, gradient_accumulation_steps=parts),
             request.work_folder,
@@ -226,9 +227,12 @@ def _train(
             step=request.step,
             validation=validation,
         )
+    return dataclasses.replace(result, class_weights=class_weights)
 
 
-def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callable[[int], tf.data.Dataset]:
+def _dataset_factory(
+    request: FitRequest, left_out: Sequence[LeftOut], class_weights: tuple[float, ...] = ()
+) -> Callable[[int], tf.data.Dataset]:
     """Return a function that builds this worker's batches from a step on."""
     worker = current_worker()
     # A worker's dataset comes in batches for one replica, see `distribution.distributed`.
@@ -243,6 +247,7 @@ def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callab
         seed=request.plan.reproducibility.seed,
         start_step=start,
         shard=shard,
+        class_weights=class_weights,
     )
 
 

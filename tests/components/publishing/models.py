@@ -4,8 +4,10 @@ import os
 
 from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
+from detection_core.artifacts.signature import sign_folder, verify_folder
 from detection_core.storage import files
 from detection_core.storage.local_lock import is_partial
+from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
 
 _FILES = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
 
@@ -18,10 +20,14 @@ def make_model(folder, content):
 
 
 def publish(destination, saved_model, tflite="", keep=0, **fields):
-    """Publish with a fingerprint that is the model's content."""
+    """Publish with a fingerprint that is the model's content, and signed."""
     content = files.read_text(os.path.join(saved_model, "saved_model.pb")).split()[0]
     version = PublishedVersion(number=0, **{"fingerprint": content, **fields})
-    return destination.publish(saved_model, tflite, version, keep)
+
+    def sign(folder):
+        sign_folder(folder, PRIVATE_KEY, content, {"model": content})
+
+    return destination.publish(saved_model, tflite, version, keep, sign=sign)
 
 
 def is_complete(folder):
@@ -60,6 +66,14 @@ def look(root):
     if current:
         assert is_complete(reader.saved_model_dir(current.number)), f"{current.number} is not complete"
     return current.number if current else None
+
+
+def verify_served(root):
+    """Compare the files of every served version with their signatures."""
+    for number in map(str, served_numbers(root)):
+        for folder in (os.path.join(root, kind, number) for kind in ("saved_model", "tflite")):
+            if files.is_dir(folder):
+                verify_folder(folder, PUBLIC_KEY)
 
 
 def leftovers(root):

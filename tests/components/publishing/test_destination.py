@@ -15,10 +15,12 @@ from components.publishing.destination import PushDestination, predecessor, retu
 from components.publishing.folders import VersionFolders
 from detection_core.artifacts import published
 from detection_core.artifacts.published import IN_SERVICE, WITHDRAWN, Deployment, PublishedVersion
+from detection_core.artifacts.signature import sign_folder
 from detection_core.errors import ContractError, StorageError
 from detection_core.storage import files, store_lock
 from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
 from tests.support.cases import cases, refused
+from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
 from tests.support.object_store import s3_server
 from tests.support.storage_faults import KILLED, killed_at, watched
 
@@ -39,7 +41,11 @@ class Destination(PushDestination):
     def push(self, keep=0, tflite=False, extras=None, **fields):
         lite = f"{self.source}/tflite" if tflite else ""
         version = PublishedVersion(number=0, **fields)
-        return self.publish(f"{self.source}/model", lite, version, keep, extras=extras or {})
+        return self.publish(f"{self.source}/model", lite, version, keep, extras=extras or {}, sign=self.sign)
+
+    @staticmethod
+    def sign(folder):
+        """Sign nothing, unless a test replaces it."""
 
     def push_many(self, count, **options):
         return [self.push(**options).number for _ in range(count)]
@@ -211,6 +217,16 @@ def test_an_object_store_serves_as_destination(tmp_path):
         published = sorted(d.result().number for d in done)
         assert [v.number for v in destination.versions()][-2:] == published
         assert destination.current().number == published[1]
+        # A signed version, and a changed byte of it.
+        destination.sign = lambda folder: sign_folder(folder, PRIVATE_KEY, "detector", {})
+        signed, later = destination.push(tflite=True), destination.push()
+        changed = f"{destination.tflite_dir(signed.number)}/model_int8.tflite"
+        files.write_text(changed, "bytez")
+        refused(ContractError, "other: model_int8.tflite", destination.rollback, signed.number, PUBLIC_KEY)
+        refused(ContractError, "expected model.sig", destination.rollback, third.number, PUBLIC_KEY)
+        assert destination.current() == later
+        files.write_text(changed, "bytes")
+        assert destination.rollback(signed.number, PUBLIC_KEY) == signed
 
 
 @pytest.fixture

@@ -13,7 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from components.publishing.destination import PushDestination
 from detection_core.errors import ContractError
 from detection_core.storage import store_lock
-from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
+from tests.components.publishing.models import (
+    leftovers,
+    look,
+    make_model,
+    publish,
+    served_numbers,
+    verify_served,
+)
 from tests.support.object_store import s3_server
 from tests.support.storage_faults import KILLED, killed_at, watched
 from tests.support.threads import at_once
@@ -50,6 +57,7 @@ class Publishing(RuleBasedStateMachine):
         assert deployed is None or deployed not in self.withdrawn
         if not self.crashed:
             assert (served[-1] if served else None) == deployed
+            verify_served(self.root)
 
     def _look_meanwhile(self):
         look(self.root)

@@ -8,11 +8,15 @@ from component_specs import PusherJob
 from components.publishing.destination import PushDestination
 from components.pusher.run import run
 from detection_core.artifacts.blessing import write_blessing
+from detection_core.artifacts.signature import verify_folder
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
-from detection_core.errors import ContractError
+from detection_core.errors import ConfigError, ContractError
 from detection_core.exporters.tflite_description import add_description
 from detection_core.storage import files
 from tests.support.bare_tflite import DECODING, DESCRIPTION, heads
+from tests.support.cases import refused
+from tests.support.detectors import trained
+from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
 
 GATES = ("blessing", "quantized_blessing", "tflite_blessing")
 WEIGHTS = "model/Format-Serving/variables/variables.data-00000-of-00001"
@@ -64,6 +68,31 @@ def test_what_every_gate_blessed_is_published_with_its_model_card_and_statistics
     assert (folder / "box_statistics.json").read_text() == "{}"
     # Statistics are no part of what tells two models apart.
     assert not _push(artifacts, push_token="u")["pushed"]
+
+
+def test_a_version_is_signed_with_its_origin_before_it_appears(artifacts):
+    report = _push(artifacts, model=str(trained("ssd") / "model"), sign_key=PRIVATE_KEY, code_version="c1")
+    version = _destination(artifacts).current()
+    assert version.files["model.sig"] > 0
+    for kind in ("saved_model", "tflite"):
+        found = verify_folder(str(artifacts / "pushed" / kind / str(report["version"])), PUBLIC_KEY)
+        assert found["runDetails"]["metadata"] == {"invocationId": "k"}
+        assert found["runDetails"]["builder"]["version"]["code"] == "c1"
+        inputs = found["buildDefinition"]["resolvedDependencies"]
+        assert all(len(entry["digest"]["detflow"]) == 16 for entry in inputs) and len(inputs) == 2
+        assert found["buildDefinition"]["externalParameters"] == {"started_from": "random weights"}
+    # A key that cannot be read publishes nothing.
+    refused(
+        ConfigError,
+        "private key",
+        _push,
+        artifacts,
+        "new",
+        sign_key=PUBLIC_KEY,
+        baseline_version=str(version.number),
+    )
+    assert _destination(artifacts).versions() == [version]
+    assert _push(artifacts, "new", sign_key=PRIVATE_KEY, baseline_version=str(version.number))["pushed"]
 
 
 def test_one_refusal_is_enough(artifacts):

@@ -15,7 +15,6 @@ from typing import Any
 import flatbuffers
 import hypothesis
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -37,16 +36,15 @@ from detection_core.artifacts.tflite_file import (
     verify_tflite,
 )
 from detection_core.artifacts.tflite_metadata import (
-    MAX_LABEL_BYTES,
-    BoxDecoding,
+    MAX_ARCHIVED_BYTES,
     TFLiteDescription,
     read_decoding,
     read_description,
 )
-from detection_core.artifacts.tflite_provenance import read_provenance, unmeasured, with_provenance
+from detection_core.artifacts.tflite_provenance import archive, read_provenance, unmeasured, with_provenance
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.tflite_description import add_description
-from tests.support.bare_tflite import ANCHORS, DECODING, DESCRIPTION, bare_file, heads, packed
+from tests.support.bare_tflite import DECODING, DESCRIPTION, bare_file, heads, packed
 from tests.support.cases import cases, refused
 from tests.support.tiny_files import integer_file
 
@@ -305,11 +303,16 @@ def test_an_activation_belongs_to_the_network_where_a_convolution_follows():
 
 @cases(True, False)
 def test_what_is_written_is_read_back_and_damage_is_a_clear_error(*, sigmoid):
-    written = BoxDecoding(anchors=ANCHORS, scales=DECODING.scales, num_classes=3, sigmoid=sigmoid)
+    written = dataclasses.replace(DECODING, sigmoid=sigmoid)
     content = add_description(heads(), DESCRIPTION, written)
-    found = read_decoding(content)
-    np.testing.assert_array_equal(found.anchors, ANCHORS)
-    assert (found.scales, found.num_classes, found.sigmoid) == (DECODING.scales, 3, sigmoid)
+    assert read_decoding(content) == written
+    # A file of another program has MediaPipe's record only.
+    model = content[: content.index(b"PK\x03\x04")]
+    found = read_decoding(model).post_process
+    assert found.scales == DECODING.post_process.scales
+    assert (found.num_classes, found.max_detections, found.nms_iou_threshold) == (3, 100, 0.3)
+    torn = model + archive({"post_process.json": b"{}"})
+    refused(ContractError, r"heads\.tflite", read_decoding, torn, where="heads.tflite")
     assert read_description(content) == DESCRIPTION
     assert tflite_metadata.read_tensor_names(content) == (("image",), ("score", "location"))
     start = content.index(b"V001") - 4
@@ -335,12 +338,14 @@ def test_labels_of_any_usual_compression_are_read_and_damage_is_one_message():
     for content in (b"", b"PK\x03\x04zip archive", b"0123TFL"):
         refused(ModelError, "expected a TensorFlow Lite file", read_description, content)
     for content in (with_labels(b"\xff\xfe\n"), bytes(broken)):
-        refused(ModelError, "expected labels in the archive", read_description, content)
+        refused(ModelError, "expected an archive at the file's end", read_description, content)
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA):
         assert read_description(with_labels(b"a\nb\n", method)).labels == ("a", "b")
-    content = with_labels(b"a\n" * (8 * MAX_LABEL_BYTES), zipfile.ZIP_DEFLATED)
-    assert len(content) < MAX_LABEL_BYTES
-    with pytest.raises(ModelError, match=r"m\.tflite: expected labels of at most 4194304 bytes, found more"):
+    content = with_labels(b"a\n" * (8 * MAX_ARCHIVED_BYTES), zipfile.ZIP_DEFLATED)
+    assert len(content) < MAX_ARCHIVED_BYTES
+    with pytest.raises(
+        ModelError, match=r"m\.tflite: expected at most 4194304 bytes, found more in labels.txt"
+    ):
         read_description(content, where="m.tflite")
     content = with_labels(b"a\n")
     place = content.index(b"M001") - 4  # the metadata's own root offset

@@ -165,6 +165,20 @@ def test_rare_classes_are_read_more_often_and_resumed(tmp_path, *, cache_bytes):
     _assert_equal(whole[9:], _train(config, 6, start_step=9, cache_bytes=cache_bytes))
 
 
+def test_classes_weigh_by_their_objects_in_all_records_whatever_is_repeated(tmp_path):
+    pattern = write_records(tmp_path / "all", [_boxed(i, [1, 1, 1 + i % 2]) for i in range(4)])
+    reader, train = "repeat_factor_threshold: 0.9", "class_weight_power: 0.5"
+    weights = datasets.training_class_weights(_config(pattern, reader, train), label_map=LABEL_MAP)
+    # Ten objects of class1 and two of class2; class3 has none.
+    first, second = 10**-0.5, 2**-0.5
+    mean = (first + second) / 2
+    assert weights == pytest.approx({"class1": first / mean, "class2": second / mean, "class3": 1.0})
+    assert datasets.training_class_weights(_config(pattern), label_map=LABEL_MAP) == {}
+    (batch,) = _train(_config(pattern, reader, train), 1, class_weights=tuple(weights.values()))
+    wanted = np.where(batch.truth.classes == 1, second / mean, first / mean) * batch.truth.valid
+    np.testing.assert_allclose(batch.truth.class_weights, wanted, rtol=1e-6)
+
+
 def test_weighted_inputs_are_mixed_and_resumed(tmp_path):
     for name, first in (("a", 0), ("b", 100)):
         write_records(tmp_path / name, [numbered_example(first + i) for i in range(5)])

@@ -9,7 +9,13 @@ from google.protobuf import text_format
 from detection_core.builders.input_pipeline import build_image_resizer
 from detection_core.config.check import check_message
 from detection_core.data import resize
-from detection_core.data.batch import LabelTargets, batched, network_input, pad_objects
+from detection_core.data.batch import (
+    LabelTargets,
+    batched,
+    find_class_weights,
+    network_input,
+    pad_objects,
+)
 from detection_core.data.decode import DecodedExample, drop_unusable_objects
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer, PadToMultipleResizer
 from detection_core.errors import ConfigError
@@ -201,3 +207,19 @@ def test_golden_of_automl_in_serving(*, name, size):
         found = _automl(size, mean)(tf.constant(image), NO_MASKS)
         normalised = (found.image - mean) / case.params["stddev_rgb"]
         np.testing.assert_allclose(normalised, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_class_weights_fall_with_the_number_of_objects_and_have_mean_1_over_the_classes_found():
+    for objects, power, wanted in (
+        ([100, 25, 0, 4], 0.5, [0.375, 0.75, 1, 1.875]),
+        ([3, 1], 1.0, [0.5, 1.5]),
+        ([7, 7], 1.0, [1, 1]),
+        ([9, 1, 0], 0.0, [1, 1, 1]),
+        ([0, 0], 1.0, [1, 1]),
+    ):
+        np.testing.assert_allclose(find_class_weights(np.array(objects), power), wanted, err_msg=str(objects))
+    truth = new_truth(tf.zeros([3, 4]), tf.constant([1, 0, 1]))
+    weighted = LabelTargets(classes=2, class_weights=(0.5, 1.5))(truth)
+    np.testing.assert_array_equal(weighted.class_weights, [1.5, 0.5, 1.5])
+    np.testing.assert_array_equal(weighted.weights, 1)
+    np.testing.assert_array_equal(pad_objects(weighted, 4).class_weights, [1.5, 0.5, 1.5, 0])

@@ -16,16 +16,15 @@ from detection_core.errors import ModelError
 from detection_core.evaluation import tflite_trial
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.tflite_runner import (
-    MEDIAPIPE_NMS,
     Normalisation,
     TFLiteRunner,
-    decoded_heads,
     output_places,
     suppressed_heads,
 )
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_forms import input_normalisation
+from detection_core.ops.post_process_options import PostProcessOptions
 from detection_core.ops.resampling import resize_pixels
 from detection_core.tasks.file_benchmark import BenchOptions, bench
 from tests.support import tiny_files
@@ -36,8 +35,10 @@ from tests.support.edge_files import converted
 from tests.support.tiny_files import integer_file
 
 # Two that overlap by a third, and one beside them; centre and size.
-ANCHORS = np.array([[0.5, 0.4, 0.4, 0.4], [0.5, 0.6, 0.4, 0.4], [0.5, 2.0, 0.4, 0.4]], np.float32)
-DECODING = BoxDecoding(anchors=ANCHORS, scales=(10.0, 10.0, 5.0, 5.0), num_classes=2, sigmoid=True)
+ANCHORS = [[0.5, 0.4, 0.4, 0.4], [0.5, 0.6, 0.4, 0.4], [0.5, 2.0, 0.4, 0.4]]
+LIMITS = {"max_detections": 100, "nms_score_threshold": 0.0, "nms_iou_threshold": 0.3, "num_classes": 2}
+SUPPRESSION = PostProcessOptions(y_scale=10.0, x_scale=10.0, h_scale=5.0, w_scale=5.0, **LIMITS)
+DECODING = BoxDecoding(anchors=ANCHORS, sigmoid=True, post_process=SUPPRESSION)
 SCORES = np.array([[0.2, -1.0], [-1.0, 0.5], [-2.0, -1.0]], np.float32)
 NONE = np.zeros((3, 4), np.float32)
 ENDINGS = {
@@ -52,22 +53,35 @@ BOXES, LIST, COUNT = [1, 10, 4], [1, 10], [1]
 OP, CALL = "TFLite_Detection_PostProcess", "StatefulPartitionedCall"
 
 
+def changed(**limits) -> BoxDecoding:
+    return dataclasses.replace(DECODING, post_process=dataclasses.replace(SUPPRESSION, **limits))
+
+
+def valid(codes: np.ndarray = NONE, **limits) -> list[np.ndarray]:
+    """Return boxes, scores and classes of the detections with other limits."""
+    found = suppressed_heads(codes, SCORES, changed(**limits))
+    return [found[name][: int(found["count"])] for name in ("boxes", "scores", "classes")]
+
+
 def test_boxes_are_decoded_and_suppress_each_other_as_mediapipe_does_it():
-    boxes, scores, classes = suppressed_heads(NONE, SCORES, DECODING)
+    boxes, scores, classes = valid()
     assert classes.tolist() == [1.0, 1.0]
     np.testing.assert_allclose(scores, 1 / (1 + np.exp([-0.5, 1.0])), atol=1e-6)
     np.testing.assert_allclose(boxes[0], [0.3, 0.4, 0.7, 0.8], atol=1e-6)
-    wide = dataclasses.replace(MEDIAPIPE_NMS, iou_threshold=0.34)
-    assert suppressed_heads(NONE, SCORES, DECODING, wide)[2].tolist() == [1.0, 0.0, 1.0]
-    few = dataclasses.replace(wide, max_total_detections=2, score_threshold=0.56)
-    assert suppressed_heads(NONE, SCORES, DECODING, few)[2].tolist() == [1.0]
-    nothing = dataclasses.replace(MEDIAPIPE_NMS, score_threshold=0.9)
-    assert [part.shape for part in suppressed_heads(NONE, SCORES, DECODING, nothing)] == [(0, 4), (0,), (0,)]
+    wide = {"nms_iou_threshold": 0.34}
+    assert valid(**wide)[2].tolist() == [1.0, 0.0, 1.0]
+    assert valid(**wide, max_detections=2, nms_score_threshold=0.56)[2].tolist() == [1.0]
+    assert [part.shape for part in valid(nms_score_threshold=0.9)] == [(0, 4), (0,), (0,)]
+    # Each kept box reports its best classes; class by class boxes of other classes stay.
+    assert valid(max_classes_per_detection=2)[2].tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert valid(use_regular_nms=True)[2].tolist() == [1.0, 0.0, 1.0, 0.0]
+    # A limit of another program's making does not reserve that many rows.
+    assert suppressed_heads(NONE, SCORES, changed(max_detections=2**31 - 1))["boxes"].shape == (6, 4)
     codes = np.zeros((3, 4), np.float32)
-    codes[0] = [5.0, -5.0, 5.0 * np.log(2), 0.0]
-    np.testing.assert_allclose(decoded_heads(codes, DECODING)[0], [0.3, 0.0, 1.1, 0.4], atol=1e-6)
-    plain = BoxDecoding(anchors=ANCHORS, scales=DECODING.scales, num_classes=2, sigmoid=False)
-    assert suppressed_heads(NONE, SCORES, plain)[1].tolist() == [0.5]
+    codes[1] = [5.0, -5.0, 5.0 * np.log(2), 0.0]
+    np.testing.assert_allclose(valid(codes)[0][0], [0.3, 0.2, 1.1, 0.6], atol=1e-6)
+    plain = dataclasses.replace(DECODING, sigmoid=False)
+    assert suppressed_heads(NONE, SCORES, plain)["scores"][:2].tolist() == [0.5, 0.0]
 
 
 @cases(float("inf"), -1.0, 1e-38)

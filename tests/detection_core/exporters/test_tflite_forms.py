@@ -4,43 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import pathlib
-import re
 
 import flatbuffers
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 from google.protobuf import text_format
 from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.config.messages.detector_parts import OPERATION
+from detection_core.allowed_values import OPERATION, TFLITE_FORMS
 from detection_core.detectors.family import family_of
-from detection_core.errors import ExportError
 from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
 from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_forms import PIXELS as RAW_PIXELS
 from detection_core.exporters.tflite_forms import file_normalisation, network_input, normalisation_of
 from detection_core.exporters.tflite_post_process import (
-    CANDIDATES,
     CLASSES_OF_THREADS,
-    PostProcessOptions,
-    plain_post_process,
+    attribute_text,
     post_process_function,
     suppression_function,
 )
 from detection_core.families.efficientdet.build import build_efficientdet
 from detection_core.families.ssd.tflite import post_process_options, tflite_function
+from detection_core.ops.detection_post_process import CANDIDATES, plain_post_process
+from detection_core.ops.post_process_options import PostProcessOptions
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
 from tests.support import efficientdet_goldens as goldens
 from tests.support import tiny_files, tiny_network
-from tests.support.cases import cases, refused
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations, outputs
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import DECODING, PIXELS, calibrated, described, file_of, network, run, tflite_of
@@ -115,11 +116,28 @@ def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, *
     images = Images(pixels=tf.constant(PIXELS[:1]), true_sizes=None, original_sizes=None, source_ids=None)
     predictions = network(name == "int8").predict(images, training=False)
     logits = predictions.class_logits.numpy()[0, :, 1:]
-    boxes, scores, _ = suppressed_heads(predictions.box_codes.numpy()[0], logits, DECODING)
+    wanted = suppressed_heads(predictions.box_codes.numpy()[0], logits, DECODING)
+    boxes, scores = wanted["boxes"], wanted["scores"]
     tolerance = 1e-4 if name == "float32" else 0.05
     np.testing.assert_allclose(found.scores[:5], scores[:5], atol=tolerance)
     if name == "float32":
         np.testing.assert_allclose(found.boxes, np.clip(boxes, 0, 1), atol=1e-4)
+
+
+@cases(*itertools.product(("float32", "float16", "int8"), TFLITE_FORMS))
+def test_compiled_model_gives_what_the_interpreter_gives(*, name, form):
+    content = described(name, form)
+    image = tiny_files.inputs_of(content)[0]
+    expected = run(content, image)
+    model = CompiledModel.from_buffer(content, HardwareAccelerator.CPU)
+    (signature,) = model.get_signature_list().values()
+    assert signature["inputs"] == ["input"] and set(signature["outputs"]) == set(expected)
+    taken, given = model.create_input_buffers(0), model.create_output_buffers(0)
+    taken[0].write(image.ravel())
+    model.run_by_index(0, taken, given)
+    for output, buffer in zip(signature["outputs"], given, strict=True):
+        found = buffer.read(expected[output].size, np.float32)
+        np.testing.assert_array_equal(found, expected[output].ravel())
 
 
 def test_integer_files_compute_in_integers_but_for_scores_to_rank_by():
@@ -273,30 +291,8 @@ def test_the_operation_has_the_published_attributes_and_rows_for_all_classes():
         given = outputs(max_detections=4, classes_per_detection=3, **changed)
         options = post_process_options(about, given)
         assert options.rows == rows
-        regular = 'key: "use_regular_nms" value { b: true }' in options.attribute_text()
+        regular = 'key: "use_regular_nms" value { b: true }' in attribute_text(options)
         assert regular == bool(changed)
-
-
-def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name():
-    options = post_process_options(config(), outputs(max_detections=10))
-    for name, value, refusal in (
-        ("max_detections", 0, "expected 1 or more, found 0; change export.max_detections"),
-        ("max_classes_per_detection", 0, "expected 1 or more, found 0; change classes_per_detection"),
-        ("detections_per_class", 0, "found 0; change max_detections_per_class of"),
-        ("nms_score_threshold", -0.1, "expected 0 or more, found -0.1; change the score threshold"),
-        ("nms_score_threshold", float("nan"), "expected 0 or more, found nan"),
-        ("nms_iou_threshold", 0.0, "expected a number above 0, up to 1, found 0; change the IoU threshold"),
-        ("nms_iou_threshold", 1.1, "found 1.1; change the IoU threshold"),
-        ("num_classes", 0, "found 0; change the config's num_classes"),
-        ("y_scale", 0.0, "expected a number above 0, found 0; change the box coder's scales"),
-        ("w_scale", float("inf"), "found inf; change the box coder's scales"),
-    ):
-        with pytest.raises(ExportError, match=f"^{OPERATION}.{name}: .*{re.escape(refusal)}"):
-            dataclasses.replace(options, **{name: value})
-    # Every number among them has a range.
-    for field in dataclasses.fields(options):
-        if not isinstance(getattr(options, field.name), bool):
-            refused(ExportError, field.name, dataclasses.replace, options, **{field.name: float("nan")})
 
 
 SIZES = tf.constant([[32, 32]])

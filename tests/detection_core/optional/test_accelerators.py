@@ -3,10 +3,10 @@ import pytest
 import tensorflow as tf
 import yaml
 
+from detection_core.allowed_values import OPERATION
 from detection_core.artifacts.flatbuffer_table import read_root, tables
 from detection_core.artifacts.tflite_file import read_graph
 from detection_core.builders.detector import configured_model
-from detection_core.config.messages.detector_parts import OPERATION
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
@@ -22,7 +22,7 @@ from detection_core.optional.accelerators.accelerator_lint import (
 )
 from tests.support.cases import cases
 from tests.support.edge_files import converted, convolutions, sliced, strided, upsampling
-from tests.support.tiny_files import float_file, integer_file
+from tests.support.tiny_files import file_of, float_file, integer_file
 
 
 def test_every_row_has_a_public_source_known_conditions_and_operations_of_tensorflow_lite():
@@ -30,7 +30,10 @@ def test_every_row_has_a_public_source_known_conditions_and_operations_of_tensor
 
     with open(TABLE, encoding="utf-8") as file:
         table = yaml.safe_load(file)
-    assert set(families()) == {"edgetpu", "nnapi", "hexagon", "ethosu", "xnnpack"}
+    living = ["gpu", "qualcomm", "mediatek", "edgetpu", "ethosu", "xnnpack"]
+    assert set(families()) == {*living, "nnapi", "hexagon", "npu", "all"}
+    assert families()["npu"] == ["qualcomm", "mediatek"] and families()["all"] == living
+    assert families()["nnapi"] == ["nnapi"] and lint(float_file(), "nnapi").dead
     for name, family in table["families"].items():
         operators = [operator for row in family["rows"] for operator in row["operators"]]
         assert len(operators) == len(set(operators)), name
@@ -58,8 +61,10 @@ def test_an_integer_detector_of_each_family_is_one_part(name):
     outputs = TFLiteOutputOptions(max_detections=10, classes_per_detection=1, use_regular_nms=False)
     function = family.require_tflite().function(rewritten.model, config, outputs, True)
     content = FORMATS["int8"].convert(Conversion(function=function))
-    for accelerator in families():
+    for accelerator in (*families()["all"], "nnapi", "hexagon"):
         found = lint(content, accelerator)
+        if accelerator == "gpu":  # refuses the post-processing
+            continue
         staying = {ending.name for ending in found.endings if ending.before_post_processing}
         if accelerator == "hexagon" and name.startswith("efficientdet"):
             assert "DEPTHWISE_CONV_2D" in staying
@@ -81,7 +86,7 @@ def test_parts_are_those_of_litert_and_what_an_accelerator_refuses_is_told_with_
         graph, delegation = read_graph(content), xnnpack_delegation(content)
         taken = {index for part in delegation.partitions for index in part}
         assert sorted(map(sorted, partitions(graph, taken))) == sorted(map(list, delegation.partitions))
-    for family in families():
+    for family in (*families()["all"][1:], "nnapi", "hexagon"):
         found = lint(integer_file(), family)
         assert found.one_part and sum(found.parts) >= found.operations - 5, family
         staying = {ending.name for ending in found.endings if ending.before_post_processing}
@@ -103,6 +108,19 @@ def test_parts_are_those_of_litert_and_what_an_accelerator_refuses_is_told_with_
         (ending,) = found.endings
         assert (ending.name, ending.count) == ("CONV_2D", 2) and "float32 found" in ending.reason
         assert "export int8" in ending.remedy
+
+
+@cases("float32", "float16", "int8", "dynamic_range")
+def test_a_gpu_refuses_post_processing_and_takes_the_file_without_it_whole(*, name):
+    for form, reasons in {"post_process": [OPERATION], "plain_nms": ["NON_MAX_SUPPRESSION_V4"]}.items():
+        found = lint(file_of(name, form), "gpu")
+        assert not found.one_part and set(reasons) <= {ending.name for ending in found.endings}
+        remedies = [ending.remedy for ending in found.endings if ending.name in reasons]
+        assert all("_headless.tflite" in remedy for remedy in remedies)
+    for family in ("gpu", *families()["npu"]):
+        found = lint(file_of(name, "headless"), family)
+        assert found.one_part and found.endings == () and found.parts == (found.operations,), family
+    assert lint(float_file(), "qualcomm").one_part, "an NPU leaves the end to the processor"
 
 
 def test_a_search_behind_the_network_is_post_processing():
@@ -132,6 +150,7 @@ def test_a_search_behind_the_network_is_post_processing():
     ("ethosu", lambda: strided(2, 5), []),
     ("ethosu", lambda: strided(4, 3), ["strides of 3 at most wanted, 4 found"]),
     ("edgetpu", lambda: strided(2, 5), []),
+    ("gpu", lambda: sliced(2), []),
 )
 def test_steps_kernels_and_strides_count_where_a_document_says_so(*, family, make, reasons):
     operations = {op.name for op in read_graph(make()).operators} & {"STRIDED_SLICE", "DEPTHWISE_CONV_2D"}

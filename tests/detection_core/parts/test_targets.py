@@ -192,6 +192,15 @@ def test_golden_confidences(*, background):
     np.testing.assert_allclose(found.box_targets[counted], outputs["reg_targets"][counted], **TOLERANCE)
 
 
+def test_the_class_weight_of_an_object_counts_in_its_anchors_classes_alone():
+    truth = new_truth(ANCHORS[tf.newaxis, :1], tf.constant([[2]]), class_weights=tf.constant([[3.0]]))
+    wanted = {1: [[3.0], [1.0]], 5: [[3, 0.3, 0.3, 3, 0.3], [0.1] * 5]}
+    for assigner in (make_assigner(num_classes=4), _confidence_assigner(True)):
+        found = assigner.assign(ANCHORS, truth)
+        np.testing.assert_allclose(found.class_weights[0], wanted[found.class_weights.shape[-1]], rtol=1e-6)
+        np.testing.assert_array_equal(found.box_weights[0], [1, 0])
+
+
 def test_classes_stand_for_confidences_and_those_of_scores_are_told_apart():
     found = _confidence_assigner(True).assign(ANCHORS, new_truth(ANCHORS[tf.newaxis, :1], tf.constant([[2]])))
     np.testing.assert_allclose(found.class_targets[0], [[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]])

@@ -1,6 +1,8 @@
 """A small real detector converted, run in LiteRT and judged."""
 
+import dataclasses
 import gc
+import itertools
 import json
 import os
 import shutil
@@ -17,7 +19,12 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.evaluation import MAP_50
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.quantization import QUANTIZATION
-from detection_core.artifacts.tflite_metadata import read_description
+from detection_core.artifacts.tflite_metadata import (
+    DECODING,
+    BoxDecoding,
+    read_decoding,
+    read_description,
+)
 from detection_core.artifacts.tflite_provenance import read_provenance
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, ExportError
@@ -55,8 +62,13 @@ export_saved_model(float_dir, output + "/saved", saved, examples_dir=examples)
 
 
 def options(formats: tuple[str, ...], **changes: Any) -> TFLiteExportOptions:
-    given = {"max_map_drop": 2.0, "representative_examples": 2, "latency_runs": 0} | changes
-    return TFLiteExportOptions(formats=formats, **given)
+    given = {
+        "max_map_drop": 2.0,
+        "representative_examples": 2,
+        "latency_runs": 0,
+        "headless": False,
+    } | changes
+    return TFLiteExportOptions(formats=formats, **given | changes)
 
 
 @pytest.fixture(scope="module")
@@ -202,14 +214,26 @@ def test_options_that_mean_nothing_are_refused():
         options(("float32",), form="none")
 
 
+def plain(decoding: BoxDecoding) -> BoxDecoding:
+    """Return what the file itself has of it: float32 anchors, and the normalisation elsewhere."""
+    anchors = np.array(decoding.anchors, np.float32).tolist()
+    return dataclasses.replace(decoding, anchors=anchors, mean=(), std=())
+
+
 @pytest.mark.parametrize("family", ["ssd", "efficientdet"])
 def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(family):
     folder = exported(family) / "tflite"
-    names = {"labels.txt", *(f"model_{name}.tflite" for name in FORMATS_OF[family])}
-    assert {path.name for path in folder.iterdir()} == names
+    names = [f"model_{name}{form}.tflite" for name in FORMATS_OF[family] for form in ("", "_headless")]
+    assert {path.name for path in folder.iterdir()} == {"labels.txt", "decoding.json", *names}
     assert (folder / "labels.txt").read_text() == "dark\nbright\n"
-    for file in PARITY.read(str(exported(family) / "parity")).files:
+    reports = PARITY.read(str(exported(family) / "parity")).files
+    assert [file.file for file in reports] == names
+    decoding = DECODING.read(str(folder))
+    for file, whole in zip(reports, itertools.chain(*([one, one] for one in reports[::2])), strict=True):
         content = (folder / file.file).read_bytes()
+        # Without post-processing a consumer that follows decoding.json finds the same boxes.
+        assert file.metrics == pytest.approx(whole.metrics, abs=1e-3) and file.boxes == whole.boxes
+        assert read_decoding(content) == (None if file is whole else plain(decoding))
         origin = read_provenance(content)
         assert origin.written_by.startswith("detflow ") and origin.split == "eval"
         assert (origin.format, origin.quantization) == (file.format, file.quantization)
@@ -251,7 +275,7 @@ def test_the_float_file_finds_what_the_saved_model_finds():
     np.testing.assert_allclose(file.scores[0], served.scores[0], atol=1e-5)
     np.testing.assert_allclose(file.boxes[0], served.boxes[0], atol=1e-5)
     assert file.classes[0] == served.classes[0]
-    sizes = {file.format: file.size_bytes for file in PARITY.read(str(exported("ssd") / "parity")).files}
+    sizes = {file.name: file.size_bytes for file in PARITY.read(str(exported("ssd") / "parity")).files}
     assert sizes["int8"] < 0.6 * sizes["float32"]
 
 

@@ -36,7 +36,7 @@ train_config {
   data_augmentation_options { large_scale_jitter { height: 64 width: 64 scale_min: 0.5 } }
   optimizer { momentum_optimizer { learning_rate { cosine_decay_learning_rate {
     learning_rate_base: 0.002 total_epochs: 3 warmup_epochs: 0.5 warmup_learning_rate: 0.001 } } } }
-  gradient_clipping_by_norm: 10
+  gradient_clipping_by_norm: 10 class_weight_power: 0.5
 }
 train_input_reader { repeat_factor_threshold: 0.9 }
 """
@@ -228,7 +228,9 @@ def test_a_recipe_in_epochs_is_followed_and_gone_on_with_as_if_never_stopped(run
     killed.killed("a", 6)
     whole = dataclasses.replace(run, root=tmp_path / "whole", config=config, updates=[])
     # Half of six images have each class: sqrt(0.9 / 0.5) times six are 8.05 images, nine in whole ones.
-    assert killed().steps == whole().steps == 14  # three times nine, two an update
+    resumed = killed()
+    assert resumed.steps == whole().steps == 14  # three times nine, two an update
+    assert resumed.class_weights == {"dark": 1.0, "bright": 1.0}  # three objects each, without repeats
     for expected, found in zip(whole.weights("a"), killed.weights("a"), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
     written = load_pipeline_config(str(tmp_path / "killed" / "a" / "run" / "pipeline.config"))

@@ -199,4 +199,9 @@ def test_a_file_without_origin_says_so_and_what_an_accelerator_takes_over_is_tol
     assert "2 of 2 operations before post-processing, in 1 part(s): 2" in told
     found = cli.json("inspect", cut, "--for", "xnnpack,edgetpu", code=1)["accelerators"]
     assert [(one["family"], one["parts"]) for one in found] == [("xnnpack", [1, 1]), ("edgetpu", [])]
-    assert "expected some of edgetpu" in cli.refused("inspect", cut, "--for", "abacus")
+    found = cli.json("inspect", whole, "--for", "npu, hexagon", code=1)["accelerators"]
+    assert [(one["family"], one["dead"]) for one in found] == [
+        ("qualcomm", False), ("mediatek", False), ("hexagon", True),
+    ]  # fmt: skip
+    assert "Hexagon DSP (Qualcomm), dead: " in cli("inspect", whole, "--for", "hexagon", code=1)
+    assert "expected some of gpu, " in cli.refused("inspect", cut, "--for", "abacus")

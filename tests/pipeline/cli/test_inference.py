@@ -14,15 +14,23 @@ import pytest
 import yaml
 from PIL import Image
 
+from components.publishing.destination import PushDestination
 from detection_core.allowed_values import PredictionFormat
+from detection_core.artifacts.detector import serving_dir
+from detection_core.artifacts.published import PublishedVersion
+from detection_core.artifacts.signature import PUBLIC_KEY_VARIABLE, sign_folder
+from detection_core.errors import ContractError
 from detection_core.evaluation import signature_runner
 from detection_core.ops.tile_options import TileOptions, tile_options
 from detection_core.ops.tiles import tile_windows
 from detection_core.tasks.predicting.prediction_journal import NAME
+from detection_core.tasks.serving_driver import ServingDriver
 from pipeline.settings.data_settings import DataSettings
 from tests.support import videos
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.blobs import write_examples as write_blob_examples
+from tests.support.cases import refused
+from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +219,39 @@ def test_the_commands_of_the_page_run(model, photos, tmp_path, cli, monkeypatch)
         len(commands) > 7
         and "photos/b/e.jpg" in json.loads(Path("build/predicted/e.json").read_text())["image"]
     )
+
+
+def test_a_model_is_verified_before_it_is_opened(model, photos, tmp_path, cli, monkeypatch):
+    destination = PushDestination(str(tmp_path / "pushed"))
+    first, second = (
+        destination.publish(
+            str(serving_dir(str(model))),
+            "",
+            PublishedVersion(number=0, fingerprint=name),
+            0,
+            sign=lambda folder: sign_folder(folder, PRIVATE_KEY, "blobs", {}),
+        )
+        for name in "ab"
+    )
+    pushed, served = tmp_path / "pushed", Path(destination.saved_model_dir(second.number))
+    key = ("--public-key", PUBLIC_KEY)
+    cli("predict", "--model", pushed, photos, "--output", tmp_path / "out", *key)
+    cli("inspect", pushed, *key)
+    served.joinpath("further.txt").write_text("x")
+    monkeypatch.setenv(PUBLIC_KEY_VARIABLE, PUBLIC_KEY)
+    calls = {
+        "predict": ("predict", "--model", pushed, photos, "--output", tmp_path / "none"),
+        "evaluate": ("evaluate", "--model", pushed, "--examples", tmp_path, "--output", tmp_path / "none"),
+        "inspect": ("inspect", pushed),
+    }
+    for words in calls.values():
+        assert "found other: further.txt" in cli.refused(*words)
+    for load in (ServingDriver, lambda folder: destination.fetch(second.number, str(tmp_path / "fetched"))):
+        refused(ContractError, "found other: further.txt", load, str(served))
+    damaged = Path(destination.saved_model_dir(first.number), "saved_model.pb")
+    whole = damaged.read_bytes()
+    damaged.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    assert "found other: saved_model.pb" in cli.refused("rollback", pushed)
+    assert destination.current() == second and served.is_dir()
+    damaged.write_bytes(whole)
+    assert cli.json("rollback", pushed)["version"] == first.number

@@ -158,6 +158,7 @@ def write_tflite(request: TFLiteRequest, path: str) -> None:
     options = TFLiteExportOptions(
         max_map_drop=1.0,
         formats=(request.file_format,),
+        headless=False,
         max_detections=request.max_detections,
         classes_per_detection=request.classes_per_detection,
         representative_examples=request.images,

@@ -47,6 +47,9 @@ def test_a_problem_is_found_where_it_is_and_what_fits_passes():
     assert_problems(PYRAMID, {PRECISION: "BFLOAT16", SCALE: 8}, {SCALE})
     loaded = {"train_input_reader.load_multiclass_scores": True}
     assert_problems(PYRAMID, {SCORES: True, MERGED: True, **loaded}, {MERGED})
+    power = f"{TRAIN}.class_weight_power"
+    assert_problems(PYRAMID, {power: 0.5, MERGED: True}, {power})
+    assert_each_refused(PYRAMID, {power: 1.5})
     for parts in (4, 0):  # a batch is computed in equal parts
         assert_fine(PYRAMID, {"batch_size": 8, PARTS: parts})
     for precision in ("AUTO", "FLOAT16"):

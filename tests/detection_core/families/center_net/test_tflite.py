@@ -14,7 +14,7 @@ from detection_core.exporters.operator_times import make_interpreter, operator_t
 from detection_core.exporters.tflite import Conversion, to_float32, to_int8
 from detection_core.exporters.tflite_description import add_description
 from detection_core.families.center_net.family import FAMILY, FLOAT_STAGES
-from detection_core.families.center_net.tflite import box_decoding, export_function, input_normalisation
+from detection_core.families.center_net.tflite import export_function, input_normalisation
 from detection_core.optional.accelerators.accelerator_lint import lint
 from tests.support.batches import images_of, noise
 from tests.support.cases import refused
@@ -127,8 +127,5 @@ def test_a_mobile_network_keeps_its_heads_in_integers_and_names_what_stays_in_fl
 
 def test_raw_heads_are_refused(detector):
     headless = outputs(3, form="headless")
-    for call in (
-        lambda: export_function(detector, None, headless, False),
-        lambda: box_decoding(detector, None, headless),
-    ):
-        refused(ExportError, "heatmaps have no anchors", call)
+    refused(ExportError, "heatmaps have no anchors", lambda: export_function(detector, None, headless, False))
+    assert FAMILY.tflite.decoding is None

@@ -122,8 +122,7 @@ def gate_of_tiny(folder, tiny, form, formats):
         integer, path = FORMATS[name].integer, folder / f"{form}-{name}.tflite"
         path.write_bytes(described(name, form))
         made_of = {"function": function_of(integer, form), "network": network(integer)}
-        most = 100 if form == "headless" else 10
-        made_of |= {"format": name, "quantization": "none", "max_detections": most}
+        made_of |= {"format": name, "quantization": "none", "max_detections": 10}
         candidates.append(Candidate(path=str(path), **made_of))
     config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split="eval")
     labels = load_label_map(str(folder / "three.pbtxt"))
