@@ -81,10 +81,7 @@ def quantize(
         detector = _float_detector(config, model_dir)
         step = new_step()
         rewritten = support.rewrite(detector.model, options, step)
-        avoid_slow_fusions()
-        pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
-        with naming_bad_train_records(config, label_map=detector.label_map):
-            rewritten.calibrate(pixels)
+        _calibrate(rewritten, config, detector)
         request = FitRequest(
             model=rewritten.model,
             config=config,
@@ -137,6 +134,13 @@ def _float_detector(config: CheckedConfig, model_dir: str) -> LoadedDetector:
             where="model",
         )
     return detector
+
+
+def _calibrate(rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector) -> None:
+    avoid_slow_fusions()
+    pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
+    with naming_bad_train_records(config, label_map=detector.label_map):
+        rewritten.calibrate(pixels)
 
 
 def _write_record(
