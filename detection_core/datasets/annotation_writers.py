@@ -107,7 +107,8 @@ def _write_cvat(folder: str, images: Sequence[AnnotatedImage], label_map: LabelM
             element = ElementTree.Element("image", {key: str(value) for key, value in fields.items()})
             for item in image.objects:
                 sides = zip(("xtl", "ytl", "xbr", "ybr"), map(str, _rounded(item)), strict=True)
-                given = {"label": item.name, "source": "auto", "occluded": "0", "z_order": "0"}
+                source = "manual" if item.confidence is None else "auto"
+                given = {"label": item.name, "source": source, "occluded": "0", "z_order": "0"}
                 box = ElementTree.SubElement(element, "box", given | dict(sides))
                 if item.confidence is not None:
                     ElementTree.SubElement(box, "attribute", name="score").text = f"{item.confidence:.4f}"
@@ -133,17 +134,22 @@ def _write_label_studio(
 
 def _region(item: AnnotatedObject, image: AnnotatedImage, name: str) -> dict[str, object]:
     places = zip(("x", "y", "width", "height"), _in_image(item, image), strict=True)
-    return {
-        "id": name,
-        "type": "rectanglelabels",
-        "from_name": "label",
-        "to_name": "image",
-        "original_width": image.width,
-        "original_height": image.height,
-        "image_rotation": 0,
-        "score": item.confidence,
-        "value": {key: 100 * part for key, part in places} | {"rotation": 0, "rectanglelabels": [item.name]},
-    } | ({"meta": {"text": [item.note]}} if item.note else {})
+    given = {} if item.confidence is None else {"score": item.confidence}
+    return (
+        given
+        | {
+            "id": name,
+            "type": "rectanglelabels",
+            "from_name": "label",
+            "to_name": "image",
+            "original_width": image.width,
+            "original_height": image.height,
+            "image_rotation": 0,
+            "value": {key: 100 * part for key, part in places}
+            | {"rotation": 0, "rectanglelabels": [item.name]},
+        }
+        | ({"meta": {"text": [item.note]}} if item.note else {})
+    )
 
 
 def _write_csv(folder: str, images: Sequence[AnnotatedImage], label_map: LabelMap, model: str) -> None:

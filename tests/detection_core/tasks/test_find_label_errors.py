@@ -73,10 +73,12 @@ def test_errors_are_ranked_drawn_and_written_as_tasks(tmp_path, examples):
     assert notes["scene 1"][0].startswith("badly located 0.") and notes["scene 0"][0].startswith("overlooked")
     assert [b.get("label") for some in boxes.values() for b in some] == ["red", "green", "green"]
     assert {a.get("name") or a.findtext("name") for a in root.iter("attribute")} == {"score", "note"}
+    assert [b.get("source") for b in boxes["scene 0"] + boxes["scene 1"]] == ["auto", "manual"]
     tasks = json.loads((out / "label_studio.json").read_text())
     regions = {task["data"]["image"][-7:]: task["predictions"][0]["result"] for task in tasks}
     assert regions["scene 1"][0]["meta"]["text"] == notes["scene 1"][:1]
     assert regions["scene 2"][0]["meta"]["text"][0].startswith("swapped")
+    assert [region[0].get("score") is None for region in regions.values()].count(True) == 2
     shutil.copytree(out, tmp_path / "tasks")
     assert len(list(cvat.read(str(tmp_path / "tasks"), None).images)) == 3
 
