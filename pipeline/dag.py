@@ -47,7 +47,9 @@ def build_dag(settings: PipelineSettings) -> Dag:
     step_configs.check_classes(settings, config)
     step_configs.check_thresholds(settings, config)
     quantized = settings.quantize.enabled and has_graph_rewriter(config)
-    steps = [_config_gen(settings), _example_gen(settings), _BASELINE_RESOLVER]
+    text = {"text": step_configs.shared_config_text(settings)}
+    config_gen = Step(id=CONFIG_GEN, component="config_gen", parameters=text, inputs={})
+    steps = [config_gen, _example_gen(settings), _BASELINE_RESOLVER]
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
     steps += [_trainer(settings), _evaluator(settings)]
@@ -60,7 +62,12 @@ def build_dag(settings: PipelineSettings) -> Dag:
     if tflite:
         steps.append(_tflite_exporter(settings, quantized))
     steps.append(_pusher(settings, quantized=quantized, tflite=tflite))
-    steps = with_registered_steps(settings, [_keyed_by_code(step) for step in steps])
+    # Changed code invalidates the cache.
+    code = [{"code_version": FromCheck(CODE_VERSIONS[s.component])} for s in steps]
+    steps = [
+        dataclasses.replace(s, parameters={**s.parameters, **c}) for s, c in zip(steps, code, strict=True)
+    ]
+    steps = with_registered_steps(settings, steps)
     check_contracts(steps)
     return Dag(name=settings.name, steps=tuple(steps))
 
@@ -76,19 +83,8 @@ def before(dag: Dag, step_id: str) -> Dag:
     return dataclasses.replace(dag, steps=tuple(step for step in dag.steps if step.id in kept))
 
 
-def _keyed_by_code(step: Step) -> Step:
-    """Add the code version to a step, so that changed code invalidates the cache."""
-    code = FromCheck(CODE_VERSIONS[step.component])
-    return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
-
-
 _CONFIG = FromStep(CONFIG_GEN, "pipeline_config")
 _EXAMPLES = FromStep(EXAMPLE_GEN, "examples")
-
-
-def _config_gen(settings: PipelineSettings) -> Step:
-    parameters = {"text": step_configs.shared_config_text(settings)}
-    return Step(id=CONFIG_GEN, component="config_gen", parameters=parameters, inputs={})
 
 
 def _example_gen(settings: PipelineSettings) -> Step:

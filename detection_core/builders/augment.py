@@ -96,10 +96,6 @@ def _colour(message: pb.RandomCropPadImage | pb.RandomPadImage | pb.RandomAbsolu
     return tuple(message.pad_color)
 
 
-def _crop_pad(message: pb.RandomCropPadImage) -> Augmentation:
-    return pads.RandomCropPadImage(crop=_crop(message), pad_color=_colour(message), **_padded_sizes(message))
-
-
 def _canvas_size(message: pb.RandomPadImage, bound: str) -> Any:
     height, width = (f"{bound}_image_{side}" for side in ("height", "width"))
     return (getattr(message, height), getattr(message, width)) if message.HasField(height) else ()
@@ -141,7 +137,9 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "random_jitter_boxes": same_fields(boxes_and_labels.RandomJitterBoxes),
     "random_crop_image": _crop,
     "random_pad_image": _pad,
-    "random_crop_pad_image": _crop_pad,
+    "random_crop_pad_image": lambda message: pads.RandomCropPadImage(
+        crop=_crop(message), pad_color=_colour(message), **_padded_sizes(message)
+    ),
     "random_crop_to_aspect_ratio": same_fields(crops.RandomCropToAspectRatio),
     "random_black_patches": same_fields(patches.RandomBlackPatches),
     "random_resize_method": same_fields(scaling.RandomResizeMethod),

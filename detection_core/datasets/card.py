@@ -40,8 +40,7 @@ def make_card(
         **{name: sum(getattr(split, name) for split in described.values()) for name in _TOTALS}
     )
     rejected = sum(map(len, quarantine.values()))
-    # An image in more than one split leaks training data into metrics.
-    seen = Counter(digest for split in counts.values() for digest in set(split.digests))
+    digests = Counter(digest for split in counts.values() for digest in set(split.digests))
     return dataset_card.DatasetCard(
         format=data_format,
         classes=[
@@ -62,7 +61,7 @@ def make_card(
             fraction=rejected / (total.images + rejected),
             reasons=count_reasons(itertools.chain.from_iterable(quarantine.values())),
         ),
-        images_in_two_splits=sum(1 for count in seen.values() if count > 1),
+        images_in_two_splits=sum(count > 1 for count in digests.values()),
         spans={name: list(found) for name, found in (spans or {}).items()},
         unannotated=unannotated if total.unannotated_images else "",
     )
@@ -72,6 +71,9 @@ def _describe(
     split: Counts, label_map: LabelMap, shards: int, quarantined: Mapping[str, int]
 ) -> dataset_card.SplitCard:
     totals: dict[str, Any] = {name: split.counts["total"][name] for name in _TOTALS}
+    classes = {item.id: 0 for item in label_map.items}
+    for name, count in split.counts["classes"].items():  # annotations may use any name of a class
+        classes[label_map.ids_by_text[name]] += count
     ranges: dict[str, Any] = {
         name: dataset_card.Range(min=least, mean=round(total / count, 3), max=most)
         for name, (count, total, least, most) in split.ranges.items()
@@ -80,10 +82,7 @@ def _describe(
         shards=shards,
         **totals,
         formats=dict(sorted(split.counts["formats"].items())),
-        classes={
-            label_map.names[class_id - 1]: count
-            for class_id, count in _count_classes(split, label_map).items()
-        },
+        classes={label_map.names[class_id - 1]: count for class_id, count in classes.items()},
         box_areas_px=dataset_card.BoxAreas(**split.counts["box_areas"]),
         box_sides_of_image=dataset_card.BoxSides(
             up_to=list(BOX_SIDES), objects=[split.counts["box_sides"][str(edge)] for edge in BOX_SIDES]
@@ -91,14 +90,6 @@ def _describe(
         **ranges,
         quarantined=quarantined,
     )
-
-
-def _count_classes(split: Counts, label_map: LabelMap) -> dict[int, int]:
-    """Return class id to number of objects; annotations may use any name of a class."""
-    counts = {item.id: 0 for item in label_map.items}
-    for name, count in split.counts["classes"].items():
-        counts[label_map.ids_by_text[name]] += count
-    return counts
 
 
 Quarantine = Mapping[str, Collection[Rejection]]

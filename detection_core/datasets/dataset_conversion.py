@@ -117,7 +117,9 @@ def convert_to_coco(
                 counts["objects"] += writer.objects
             rejected[split] += annotations.rejected
         if not counts["images"]:
-            raise DataError(f"expected images that can be used, found none: {_first(rejected)}", where=root)
+            faults = (f"{r.file}: {r.detail}" for rejections in rejected.values() for r in rejections)
+            first = next(faults, "no image")
+            raise DataError(f"expected images that can be used, found none: {first}", where=root)
         if any(rejected.values()):
             write_quarantine(QUARANTINE.path(folder), rejected)
     return Conversion(layout=layout, files=written, rejected=rejected, **counts)
@@ -183,10 +185,6 @@ def _put(source: str, place: str, *, copy: bool) -> None:
         else:
             return
     files.copy_file(source, place)
-
-
-def _first(rejected: Mapping[str, Sequence[Rejection]]) -> str:
-    return next((f"{r.file}: {r.detail}" for rejections in rejected.values() for r in rejections), "no image")
 
 
 _KEPT_IN_MEMORY = 1 << 24

@@ -49,7 +49,15 @@ def find_layouts(root: str) -> list[Layout]:
     readers, file = list(READERS.values()), ""
     if root.lower().endswith(YAML) and files.exists(root) and not files.is_dir(root):
         root, _, file = root.rpartition("/")
-        listing, readers = _with_one_yaml(list_data_set(root, bounded=True), file), [READERS[_OF_YAML]]
+        whole, readers = list_data_set(root, bounded=True), [READERS[_OF_YAML]]
+        # Of the YAML files, only this one of the root folder counts.
+        kept = {
+            folder: [
+                name for name in names if not name.lower().endswith(YAML) or (folder, name) == ("", file)
+            ]
+            for folder, names in whole.folders.items()
+        }
+        listing = dataclasses.replace(whole, folders=kept)
     else:
         listing = list_data_set(root, bounded=True)
     found: list[Layout] = []
@@ -76,15 +84,6 @@ def find_layouts(root: str) -> list[Layout]:
         )
     most = max(layout.images for layout in found)
     return sorted(found, key=lambda layout: 2 * layout.images < most)
-
-
-def _with_one_yaml(listing: FolderListing, file: str) -> FolderListing:
-    """Return a listing that keeps only this YAML file of the root folder."""
-    folders = {
-        folder: [name for name in names if not name.lower().endswith(YAML) or (not folder and name == file)]
-        for folder, names in listing.folders.items()
-    }
-    return dataclasses.replace(listing, folders=folders)
 
 
 def _divided(listing: FolderListing, layout: Layout) -> Layout:

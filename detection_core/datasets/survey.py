@@ -143,7 +143,11 @@ def survey(
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
     sizes, unreadable = _open(counting.images.kept, most)
-    boxes = _boxes(counting.objects.kept, _sizes_of(counting.objects.kept, dict(sizes), 5 * most))
+    known, objects = dict(sizes), counting.objects.kept
+    silent = {image.path: image for image, _ in objects if not (image.width and image.height)}
+    # A limited number of further files is read for their sizes.
+    unknown = [image for path, image in silent.items() if path not in known][: 5 * most]
+    boxes = _boxes(objects, known | dict(_open(unknown, 5 * most)[0]))
     return Survey(
         images=counting.images.seen,
         located=dict(counting.splits),
@@ -255,15 +259,6 @@ def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, 
         else:
             sizes.append((image.path, size[::-1]))
     return sizes, faults
-
-
-def _sizes_of(
-    objects: Iterable[tuple[AnnotatedImage, int]], known: Mapping[str, tuple[int, int]], most: int
-) -> Mapping[str, tuple[int, int]]:
-    """Return path to rows and columns; read at most `most` more image files for sizes."""
-    silent = {image.path: image for image, _ in objects if not (image.width and image.height)}
-    further, _ = _open([image for path, image in silent.items() if path not in known][:most], most)
-    return {**known, **dict(further)}
 
 
 def _boxes(objects: Iterable[tuple[AnnotatedImage, int]], sizes: Mapping[str, tuple[int, int]]) -> np.ndarray:

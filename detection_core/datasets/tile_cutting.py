@@ -61,7 +61,10 @@ def tile_examples(
             window = (top, left, bottom, right)
             image = _encode(pixels[top:bottom, left:right], example.image, saving, f"@{left},{top}")
             tile = _cut(example, image, window, options.min_visibility)
-            features = example_features(tile, _image_labels(record, tile.objects), label_ids, keypoints)
+            # Of the record's labels, those of absent classes and of the tile's own hold for the tile.
+            names = {item.name for item in tile.objects}
+            labels = [label for label in record.labels if not label.confidence or label.name in names]
+            features = example_features(tile, record._replace(labels=labels), label_ids, keypoints)
             features[TILE] = int64_feature([left, top])
             yield dataclasses.replace(tile, data=serialise_features(features))
     yield example
@@ -178,11 +181,3 @@ def _cut_masks(
     if not all(drawn):
         columns[_MASK_WEIGHT] = [float(has) for has in drawn]
     return kept, columns
-
-
-def _image_labels(record: AnnotatedImage, objects: Sequence[AnnotatedObject]) -> AnnotatedImage:
-    """Return the record with the labels that hold for a tile: absent classes, and classes of its objects."""
-    names = {item.name for item in objects}
-    return record._replace(
-        labels=[label for label in record.labels if not label.confidence or label.name in names]
-    )

@@ -119,15 +119,12 @@ def _measured(
             if key not in cells:
                 cells[key] = _of_class(of_class[shape](class_), measure, drawn)
             parts.append(cells[key])
-        values[metric] = _mean(np.stack(parts))
+        # The mean over classes with an object; NaN if there is none.
+        stacked: np.ndarray = np.stack(parts)
+        known = ~np.isnan(stacked)
+        total, count = np.where(known, stacked, 0).sum(axis=0), known.sum(axis=0)
+        values[metric] = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
     return values
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Return the mean over classes with an object, [C, resamples]; NaN if there is none."""
-    known = ~np.isnan(values)
-    total = np.where(known, values, 0).sum(axis=0)
-    return np.divide(total, known.sum(axis=0), out=np.full(len(total), np.nan), where=known.any(axis=0))
 
 
 def _of_class(table: MatchTable, measure: Measure, drawn: np.ndarray) -> np.ndarray:
@@ -151,23 +148,16 @@ def _of_class(table: MatchTable, measure: Measure, drawn: np.ndarray) -> np.ndar
             counted = np.cumsum(weights * ~ignored, axis=1) if ignored.any() else everything
             found = np.cumsum(weights[:, hits], axis=1, dtype=np.float64)
             if summary.is_precision:
-                total += _average_precision(found, counted[:, hits], objects)
+                # The mean of the interpolated precision at COCO's recalls, of what is found up to each hit.
+                precision = found / np.maximum(counted[:, hits], 1)
+                highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+                recall = found / np.maximum(objects, 1)[:, None]
+                reached = np.searchsorted(RECALLS, recall, side="right")
+                total += (highest * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(RECALLS)
             elif found.shape[1]:
                 total += found[:, -1] / np.maximum(objects, 1)
         values.append(np.where(objects > 0, total / len(overlaps), np.nan))
     return np.concatenate(values)
-
-
-def _average_precision(found: np.ndarray, counted: np.ndarray, objects: np.ndarray) -> np.ndarray:
-    """Return the mean of the interpolated precision at COCO's recalls, float64 [resamples].
-
-    `found` objects and `counted` detections up to each of H hits are float64 [resamples, H].
-    """
-    precision = found / np.maximum(counted, 1)
-    highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-    recall = found / np.maximum(objects, 1)[:, None]
-    reached = np.searchsorted(RECALLS, recall, side="right")
-    return (highest * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(RECALLS)
 
 
 def _tail(level: float, images: int) -> float:

@@ -34,7 +34,13 @@ def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> evalu
     coco = split.compared
     precision = coco.precision[:, :, k, 0, -1]
     has_objects = bool((precision > evaluation.NOTHING_TO_MEASURE).any())
-    objects, found, false_positives = _counts(split, coco.classes[k], score_threshold)
+    objects = found = false_positives = 0
+    for image, match in zip(split.counted, split.matches, strict=True):
+        truth, detected = image.truth, image.detections
+        objects += int(((truth.classes == coco.classes[k]) & ~truth.is_crowd).sum())
+        counted = (detected.classes == coco.classes[k]) & (detected.scores >= score_threshold)
+        found += int((counted & (match.found_by > NOT_MATCHED)).sum())
+        false_positives += int((counted & (match.found_by == NOT_MATCHED)).sum())
     return evaluation.ClassCurve(
         name=coco.names[k],
         ap=float(precision.mean()) if has_objects else None,
@@ -47,17 +53,6 @@ def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> evalu
         precision=precision[0].round(5).tolist() if has_objects else [],
         scores=coco.scores[0, :, k, 0, -1].round(5).tolist() if has_objects else [],
     )
-
-
-def _counts(split: EvaluatedSplit, label: int, score_threshold: float) -> tuple[int, int, int]:
-    """Return the numbers of objects, found objects and false positives of a class."""
-    objects = found = false_positives = 0
-    for image, match in zip(split.counted, split.matches, strict=True):
-        objects += int(((image.truth.classes == label) & ~image.truth.is_crowd).sum())
-        counted = (image.detections.classes == label) & (image.detections.scores >= score_threshold)
-        found += int((counted & (match.found_by > NOT_MATCHED)).sum())
-        false_positives += int((counted & (match.found_by == NOT_MATCHED)).sum())
-    return objects, found, false_positives
 
 
 def confusion_matrix(split: EvaluatedSplit, score_threshold: float) -> np.ndarray:
@@ -81,7 +76,9 @@ def confusion_matrix(split: EvaluatedSplit, score_threshold: float) -> np.ndarra
         confident = (detections.scores >= score_threshold) & (match.found_by != IN_CROWD)
         true_left: set[int] = set(np.flatnonzero(~truth.is_crowd).tolist())
         detected_left: set[int] = set(np.flatnonzero(confident).tolist())
-        for d, g in _pairs(match.overlaps):
+        pairs = np.argwhere(match.overlaps >= IOU_THRESHOLD)
+        best_first = np.argsort(-match.overlaps[pairs[:, 0], pairs[:, 1]], kind="stable")
+        for d, g in pairs[best_first].tolist():
             if d in detected_left and g in true_left:
                 detected_left.remove(d)
                 true_left.remove(g)
@@ -91,10 +88,3 @@ def confusion_matrix(split: EvaluatedSplit, score_threshold: float) -> np.ndarra
         for d in detected_left:
             matrix[background, row_of[int(detections.classes[d])]] += 1
     return matrix
-
-
-def _pairs(overlaps: np.ndarray) -> list[tuple[int, int]]:
-    """Return pairs (detection, object) with sufficient overlap, the best first."""
-    pairs = np.argwhere(overlaps >= IOU_THRESHOLD)
-    order = np.argsort(-overlaps[pairs[:, 0], pairs[:, 1]], kind="stable")
-    return [(int(d), int(g)) for d, g in pairs[order]]

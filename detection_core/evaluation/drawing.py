@@ -99,7 +99,9 @@ def draw_boxes(
     draw = ImageDraw.Draw(drawn)
     width, height = drawn.size
     size = max(11, round(min(width, height) / 28))
-    near = [dataclasses.replace(item, box=_nearby(item.box)) for item in reversed(boxes)]
+    # Pillow takes minutes for coordinates a billion pixels outside, as in an infinite box.
+    clipped = (np.clip(np.nan_to_num(item.box), -1.0, 2.0).tolist() for item in boxes)
+    near = [dataclasses.replace(item, box=tuple(box)) for item, box in zip(boxes, clipped, strict=True)][::-1]
     for item in near:
         ymin, xmin, ymax, xmax = item.box
         corners = xmin * width, ymin * height, xmax * width, ymax * height
@@ -147,15 +149,6 @@ def _keypoints(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledB
         draw.ellipse(corners, fill=class_colour(number), outline=_LIGHT)
 
 
-def _nearby(box: Sequence[float]) -> tuple[float, float, float, float]:
-    """Clip a box to the picture and its surroundings.
-
-    Pillow takes minutes for coordinates a billion pixels outside, as in an infinite box.
-    """
-    ymin, xmin, ymax, xmax = np.clip(np.nan_to_num(box), -1.0, 2.0).tolist()
-    return ymin, xmin, ymax, xmax
-
-
 def _outline(
     draw: ImageDraw.ImageDraw, box: tuple[float, float, float, float], item: LabelledBox, thickness: int
 ) -> None:
@@ -163,29 +156,20 @@ def _outline(
     corners = (min(left, right), min(top, bottom), max(left, right), max(top, bottom))
     colour = item.drawn_colour
     if item.dashed:
-        _dashes(draw, corners, colour, thickness)
+        left, top, right, bottom = corners
+        dash = 4 * thickness
+        for start in np.arange(left, right, 2 * dash).tolist():
+            for y in (top, bottom):
+                draw.line((start, y, min(start + dash, right), y), fill=colour, width=thickness)
+        for start in np.arange(top, bottom, 2 * dash).tolist():
+            for x in (left, right):
+                draw.line((x, start, x, min(start + dash, bottom)), fill=colour, width=thickness)
         return
     # A dark border keeps the line visible on a background of the same colour.
     draw.rectangle(corners, outline=_DARK, width=thickness + 2)
     inner = (corners[0] + 1, corners[1] + 1, corners[2] - 1, corners[3] - 1)
     if inner[2] > inner[0] and inner[3] > inner[1]:
         draw.rectangle(inner, outline=colour, width=thickness)
-
-
-def _dashes(
-    draw: ImageDraw.ImageDraw,
-    corners: tuple[float, float, float, float],
-    colour: tuple[int, int, int],
-    thickness: int,
-) -> None:
-    left, top, right, bottom = corners
-    dash = 4 * thickness
-    for start in np.arange(left, right, 2 * dash).tolist():
-        for y in (top, bottom):
-            draw.line((start, y, min(start + dash, right), y), fill=colour, width=thickness)
-    for start in np.arange(top, bottom, 2 * dash).tolist():
-        for x in (left, right):
-            draw.line((x, start, x, min(start + dash, bottom)), fill=colour, width=thickness)
 
 
 def _label(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox, font_size: int) -> None:

@@ -76,7 +76,10 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
             variables = files.join(here, _VARIABLES)
             if files.exists(f"{variables}.index"):
                 check_index(variables, where=path)
-            _check_fingerprint(files.join(here, _FINGERPRINT))
+            # A bad fingerprint would block TensorFlow (a pipe) or make it print a traceback.
+            if files.exists(fingerprint := files.join(here, _FINGERPRINT)):
+                content = files.read_regular(fingerprint, _FINGERPRINT_BYTES)
+                fingerprint_pb2.FingerprintDef.FromString(content)
             with model_in_use(path):
                 model = tf.saved_model.load(here)
         signatures = dict(model.signatures)
@@ -91,12 +94,6 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
     if not known:
         raise _unloadable(f"inputs or outputs of {SIGNATURE!r} that are no tensors", path)
     return LoadedModel(path, model, signatures, inputs, outputs)
-
-
-def _check_fingerprint(path: str) -> None:
-    """Raise DecodeError or OSError for a bad fingerprint: TensorFlow blocks (pipe) or prints a traceback."""
-    if files.exists(path):
-        fingerprint_pb2.FingerprintDef.FromString(files.read_regular(path, _FINGERPRINT_BYTES))
 
 
 def _unloadable(reason: str, path: str) -> ModelError:

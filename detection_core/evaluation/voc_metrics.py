@@ -169,8 +169,13 @@ def _find(
     difficult = (truth.difficult & options.difficult)[single]
     counts, hits = _match(overlaps, difficult, options.iou_threshold)
     fractions = overlaps_of(found, truth, groups, fraction=True)
-    in_group, scores = _absorb(fractions, found.scores, free & counts & ~hits, options.iou_threshold)
-    return hits, ~counts | in_group, scores
+    # Those that lie in a group found no single object.
+    in_group: np.ndarray = np.zeros(len(fractions), bool)
+    best: np.ndarray = np.zeros(fractions.shape[1], found.scores.dtype)
+    if fractions.size:
+        in_group = free & counts & ~hits & (fractions.max(axis=1) >= options.iou_threshold)
+        np.maximum.at(best, fractions.argmax(axis=1)[in_group], found.scores[in_group])
+    return hits, ~counts | in_group, best[best > 0]
 
 
 def _box_overlaps(found: Instances, truth: Instances, chosen: np.ndarray, *, fraction: bool) -> np.ndarray:
@@ -203,18 +208,3 @@ def _match(overlaps: np.ndarray, difficult: np.ndarray, threshold: float) -> tup
         elif not taken[best[d]]:
             taken[best[d]] = hits[d] = True
     return counts, hits
-
-
-def _absorb(
-    fractions: np.ndarray, scores: np.ndarray, free: np.ndarray, threshold: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return which detections lie in a group, bool [D], and the best score in each group that was found.
-
-    `fractions`, [D, G], is the part of a detection inside a group; `free` ones found no single object.
-    """
-    inside: np.ndarray = np.zeros(len(fractions), bool)
-    best: np.ndarray = np.zeros(fractions.shape[1], scores.dtype)
-    if fractions.size:
-        inside = free & (fractions.max(axis=1) >= threshold)
-        np.maximum.at(best, fractions.argmax(axis=1)[inside], scores[inside])
-    return inside, best[best > 0]

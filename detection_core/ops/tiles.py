@@ -108,7 +108,8 @@ def _merge_class(
         while (near := np.flatnonzero(left & _touch(boxes, one.box))).size:
             same = _are_same(one.box, window, boxes[near], windows[near], is_part | cut[near])
             if not (is_part and same.any()):
-                inside = cut[near] & (_share_inside(boxes[near], one.box) >= SAME_OBJECT)
+                share = _area(_common(boxes[near], one.box)) / np.maximum(_area(boxes[near]), 1e-9)
+                inside = cut[near] & (share >= SAME_OBJECT)
                 left[near[same | inside]] = False
                 break
             other = int(near[same.argmax()])
@@ -147,10 +148,6 @@ def _are_same(
 def _touch(boxes: np.ndarray, box: np.ndarray) -> np.ndarray:
     top, left, bottom, right = boxes.T
     return np.asarray((top < box[2]) & (left < box[3]) & (bottom > box[0]) & (right > box[1]))
-
-
-def _share_inside(boxes: np.ndarray, box: np.ndarray) -> np.ndarray:
-    return np.asarray(_area(_common(boxes, box)) / np.maximum(_area(boxes), 1e-9))
 
 
 def _common(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -62,7 +62,8 @@ def equalise(folded: FoldedNetwork, batches: Iterable[Any]) -> dict[str, np.ndar
         scales[chain.first] = factors
         _multiply_outputs(layer, factors)
         for reader in readers:
-            _divide_inputs(reader, factors)
+            kernel = getattr(reader, KERNEL_NAMES[type(reader)])
+            kernel.assign(kernel / factors[:, np.newaxis])
     return scales
 
 
@@ -163,11 +164,6 @@ def _multiply_outputs(layer: Any, scales: np.ndarray) -> None:
     kernel.assign(kernel * (scales.reshape(kernel.shape[2:]) if depthwise else scales))
     if layer.use_bias:
         layer.bias.assign(layer.bias * scales)
-
-
-def _divide_inputs(layer: Any, scales: np.ndarray) -> None:
-    kernel = getattr(layer, KERNEL_NAMES[type(layer)])
-    kernel.assign(kernel / scales[:, np.newaxis])
 
 
 def correct_biases(

@@ -101,7 +101,10 @@ def bar_chart(
 
     All histograms have the same bins. `labels` name the bins, `unit` names what is counted.
     """
-    counts, labels = _without_empty_ends(histograms, labels)
+    # Without the bins that are empty in all splits at both ends.
+    used = [place for h in histograms.values() for place, count in enumerate(h.counts) if count]
+    kept = slice(max(0, min(used, default=0) - 1), max(used, default=0) + 2)
+    counts, labels = {name: h.counts[kept] for name, h in histograms.items()}, labels[kept]
     shares = {name: [count / max(1, sum(values)) for count in values] for name, values in counts.items()}
     top = min(1.0, _round_up(max((max(values) for values in shares.values()), default=0.0)))
     step = (WIDTH - _LEFT) / max(1, len(labels))
@@ -185,15 +188,6 @@ def _grid(values: Sequence[float], *, whole: bool = False) -> list[float]:
     return [step * place for place in range(first, max(last, first + 1) + 1)]
 
 
-def _without_empty_ends(
-    histograms: Mapping[str, Histogram], labels: Sequence[str]
-) -> tuple[dict[str, list[int]], Sequence[str]]:
-    """Return counts and labels without the bins that are empty in all splits at both ends."""
-    used = [place for h in histograms.values() for place, count in enumerate(h.counts) if count]
-    kept = slice(max(0, min(used, default=0) - 1), max(used, default=0) + 2)
-    return {name: h.counts[kept] for name, h in histograms.items()}, labels[kept]
-
-
 def heat_map(title: str, counts: Sequence[Sequence[int]], unit: str = "boxes") -> HeatMap:
     """Draw a table of counts, with rows from the top; `unit` names what is counted."""
     most = max((max(row) for row in counts), default=0) or 1
@@ -273,9 +267,8 @@ def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[Chart]:
         histograms = {name: getattr(profile, counted) for name, profile in profiles.items()}
         return bar_chart(title, x_label, histograms, labels, unit)
 
-    *edges, _ = first.sides_px.up_to
-    sides = [*(f"\N{LESS-THAN OR EQUAL TO}{edge:.0f}" for edge in edges), f">{edges[-1]:.0f}"]
-    aspects = [_ratio(edge) for edge in first.aspects.up_to]
+    limits, aspects = first.sides_px.up_to, [_ratio(edge) for edge in first.aspects.up_to]
+    sides = [*(f"\N{LESS-THAN OR EQUAL TO}{edge:.0f}" for edge in limits[:-1]), f">{limits[-2]:.0f}"]
     counts = [*per_image[:-1], f"over {first.per_image.up_to[-2]:g}"]
     return [
         chart("Size of the boxes", "root of the area, pixels of the image", "sides_px", sides),

@@ -96,21 +96,15 @@ def compare_file(
     )
     networks = ExportNetworks(source, float_layers={kind.network: origin.float_layers})
     form = TFLITE_FORMS[0] if read_decoding(content, where=path) is None else "headless"
-    inputs = _inputs(path, source, options)
+    runner = TFLiteRunner(path)
+    truth = itertools.islice(iterate_truth(config, label_map=detector.label_map), options.images)
+    inputs = [runner.prepare(image)[np.newaxis] for image, _ in truth]
+    if not inputs:
+        raise DataError("expected images to compare on, found none; name another split", where=options.split)
     # The options of the post-processing do not matter here.
     outputs = TFLiteOutputOptions(max_detections=1, classes_per_detection=1, use_regular_nms=False, form=form)
     with ReferenceNetwork(networks.function(kind.network, outputs)) as reference:
         return compare_network(path, reference, inputs, kind.tolerance)
-
-
-def _inputs(path: str, source: ExportSource, options: CompareOptions) -> list[np.ndarray]:
-    """Return the file's inputs for the first images of the split, each [1, H, W, 3]."""
-    runner = TFLiteRunner(path)
-    truth = iterate_truth(source.config, label_map=source.detector.label_map)
-    inputs = [runner.prepare(image)[np.newaxis] for image, _ in itertools.islice(truth, options.images)]
-    if not inputs:
-        raise DataError("expected images to compare on, found none; name another split", where=options.split)
-    return inputs
 
 
 def _origin(content: bytes, path: str) -> tuple[Provenance, FileFormat]:

@@ -47,11 +47,12 @@ def check_split(examples_dir: str, split: str) -> int:
     if files.exists(MANIFEST.path(folder)):
         _check_sizes(folder)
     records = sum(count_records(path) for path in paths)
-    expected = _card_split(examples_dir, split)
+    card = CARD.find(examples_dir)
+    described = card.splits.get(split) if card else None
     for what, found in (("shards", len(paths)), ("images", records)):
-        if expected.get(what, found) != found:
+        if (expected := getattr(described, what, None)) not in (None, found):
             raise DataError(
-                f"expected {expected[what]} {what} in the split {split!r}, as {CARD.name} says, found {found}"
+                f"expected {expected} {what} in the split {split!r}, as {CARD.name} says, found {found}"
                 f" in {len(paths)} files; make the examples again, or copy all of their files again",
                 where=folder,
             )
@@ -116,11 +117,3 @@ def _check_sizes(folder: str) -> None:
                 f" {'no file' if size < 0 else size}; run ExampleGen again, or restore the file",
                 where=shard.uri,
             )
-
-
-def _card_split(examples_dir: str, split: str) -> dict[str, int]:
-    """Return the dataset card's entry of a split; empty if there is none."""
-    card = CARD.find(examples_dir)
-    described = card.splits.get(split) if card else None
-    counts = {"shards": described.shards, "images": described.images} if described else {}
-    return {what: count for what, count in counts.items() if count is not None}

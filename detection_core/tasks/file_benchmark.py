@@ -83,10 +83,15 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
     timings: dict[str, list[Timing]] = {path: [] for path in found}
     with _local(contents) as local:
         for threads, delegate in settings:
-            times = _take_turns(contents, threads, delegate, options.runs)
+            times: dict[str, list[float]] = {path: [] for path in found}
+            a_round = math.ceil(options.runs / _ROUNDS)
+            for path in found * _ROUNDS:
+                times[path] += time_inferences(
+                    contents[path], threads=threads, delegate=delegate, runs=a_round
+                )
             for path in found:
                 cold = measure_cold_start(local[path], threads=threads, delegate=delegate)
-                timings[path].append(_timing(times[path], threads, delegate, cold))
+                timings[path].append(_timing(times[path][: options.runs], threads, delegate, cold))
     measured = [_measured(path, contents[path], graphs[path], timings[path], options) for path in found]
     machine = _machine()
     return Benchmark(machine=machine, files=measured, notes=_notes(machine, measured))
@@ -115,15 +120,6 @@ def _local(contents: dict[str, bytes]) -> Iterator[dict[str, str]]:
                 local[path] = os.path.join(folder, f"{place}.tflite")
                 files.write_bytes(local[path], content)
         yield local
-
-
-def _take_turns(contents: dict[str, bytes], threads: int, delegate: str, runs: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {path: [] for path in contents}
-    for _ in range(_ROUNDS):
-        for path, content in contents.items():
-            a_round = math.ceil(runs / _ROUNDS)
-            times[path] += time_inferences(content, threads=threads, delegate=delegate, runs=a_round)
-    return {path: some[:runs] for path, some in times.items()}
 
 
 def _timing(times: list[float], threads: int, delegate: str, cold: ColdStart) -> Timing:

@@ -43,7 +43,13 @@ def import_checkpoint(
             backbone was saved.
         ModelError: if the checkpoint cannot be fetched or read, or lacks a variable of the detector.
     """
-    start = _detector_start(checkpoint)
+    if is_named(checkpoint) and not checkpoint.startswith(ZOO):
+        raise ConfigError(
+            f"expected the checkpoint of a whole detector, found {checkpoint}, weights of a backbone; train"
+            " from them, with train.start_from or train_config.fine_tune_checkpoint",
+            where="--checkpoint",
+        )
+    start = fetch_start(checkpoint)
     labels = _labels(label_map, start)
     config = check_classes_filled_in(config, labels.num_classes)
     configured = configured_model(config)
@@ -64,17 +70,6 @@ def import_checkpoint(
     texts = {RESTORED_TABLE: report.table() + "\n"}
     write_detector(model, config, labels, model_dir, extra=summary, texts=texts)
     return report
-
-
-def _detector_start(checkpoint: str) -> FetchedStart:
-    """Locate a detector's checkpoint; refuse one of a backbone alone."""
-    if is_named(checkpoint) and not checkpoint.startswith(ZOO):
-        raise ConfigError(
-            f"expected the checkpoint of a whole detector, found {checkpoint}, weights of a backbone; train"
-            " from them, with train.start_from or train_config.fine_tune_checkpoint",
-            where="--checkpoint",
-        )
-    return fetch_start(checkpoint)
 
 
 def _labels(label_map: str, start: FetchedStart) -> LabelMap:

@@ -2,11 +2,10 @@
 
 import base64
 import dataclasses
-import io
 import itertools
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from detection_core.builders.augment import describe_augmentations
 from detection_core.builders.datasets import iterate_training_pairs, with_steps
@@ -75,12 +74,9 @@ def preview_training_input(
     drawn = [_draw(sample, batch, label_map.names) for sample, batch in itertools.islice(pairs, count)]
     augmentations = describe_augmentations(config)
     sheet = files.join(folder, SHEET)
-    files.write_bytes(sheet, _png(_contact_sheet([picture for _, _, picture in drawn])))
-    encoded = [base64.b64encode(jpeg_bytes(picture, quality=_QUALITY)).decode() for *_, picture in drawn]
-    shown = [
-        Picture(source_id=name, caption=text, data=f"data:image/jpeg;base64,{data}")
-        for (name, text, _), data in zip(drawn, encoded, strict=True)
-    ]
+    with files.atomic_file(sheet) as file:
+        _contact_sheet([picture for _, _, picture in drawn]).save(file, "PNG")
+    shown = [Picture(source_id=name, caption=text, data=_jpeg_uri(picture)) for name, text, picture in drawn]
     page = files.join(folder, PAGE)
     context = {"title": title, "seed": seed, "augmentations": augmentations, "pictures": shown}
     files.write_text(page, render("preview_page.html", context))
@@ -107,7 +103,8 @@ def _draw(sample: Sample, batch: Batch, names: list[str]) -> tuple[str, str, Ima
         f"{what}: {pixels.shape[1]} x {pixels.shape[0]}, {len(truth.boxes)} objects"
         for what, pixels, truth in zip(("before", "after"), (before, after), objects, strict=True)
     ]
-    rows = {name: _padded(picture, height) for name, picture in zip(titles, pictures, strict=True)}
+    padded = [ImageOps.expand(p, (0, 0, 0, height - p.height), _BACKGROUND) for p in pictures]
+    rows = dict(zip(titles, padded, strict=True))
     text = "; ".join([*titles, *([note] if note else [])])
     return sample.source_id.numpy().decode("utf-8", "replace"), text, side_by_side(rows)
 
@@ -121,12 +118,6 @@ def _visible(pixels: np.ndarray) -> tuple[np.ndarray, str]:
             np.uint8
         ), f"values from {low:.3g} to {high:.3g}, stretched to be seen"
     return np.clip(pixels, 0, 255).round().astype(np.uint8), ""
-
-
-def _padded(picture: Image.Image, height: int) -> Image.Image:
-    padded = Image.new("RGB", (picture.width, height), _BACKGROUND)
-    padded.paste(picture, (0, 0))
-    return padded
 
 
 def _contact_sheet(pictures: list[Image.Image]) -> Image.Image:
@@ -146,7 +137,5 @@ def _contact_sheet(pictures: list[Image.Image]) -> Image.Image:
     return sheet
 
 
-def _png(picture: Image.Image) -> bytes:
-    stream = io.BytesIO()
-    picture.save(stream, "PNG")
-    return stream.getvalue()
+def _jpeg_uri(picture: Image.Image) -> str:
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg_bytes(picture, quality=_QUALITY)).decode()}"

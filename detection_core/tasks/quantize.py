@@ -103,22 +103,18 @@ def quantize(
 def _train_plan(config: CheckedConfig, quantization: QuantizationOptions, resume: ResumeOptions) -> TrainPlan:
     """Return the training plan without weight penalties, because normalisations are folded."""
     plan = build_train_plan(config, checkpoint_minutes=resume.checkpoint_minutes)
-    _warn_of_delay(quantization, plan.options.num_steps)
+    if quantization.delay >= plan.options.num_steps:
+        _logger.warning(
+            "graph_rewriter.quantization.delay is %d and training ends after %d steps, so the weights never"
+            " learn with quantization; set a smaller delay",
+            quantization.delay,
+            plan.options.num_steps,
+        )
     if plan.precision not in (None, plan.options.precision):
         _logger.info("quantization-aware training computes in float32, whatever train_config.precision says")
     if uses_multi_scale(config):
         _logger.info("quantization-aware training uses the detector's own size, not those of multi_scale")
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
-
-
-def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
-    if options.delay >= steps:
-        _logger.warning(
-            "graph_rewriter.quantization.delay is %d and training ends after %d steps, so the weights never"
-            " learn with quantization; set a smaller delay",
-            options.delay,
-            steps,
-        )
 
 
 def _float_detector(config: CheckedConfig, model_dir: str) -> LoadedDetector:

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,11 @@ class ServingDriver:
         is_file = path.endswith(TFLITE) and model_name
         driver = cls(path, values=load_hyperparameters(model_name or "", params).values if is_file else None)
         if not (isinstance(driver._model, ServedFile) and driver._model.is_automl):
-            _check_parameters(path, params, model_name or "")
+            config = own_config(path)
+            if is_efficientdet(config):
+                check_made_with(config, params, model_name or "", where="model_params")
+            elif params:
+                _logger.warning("model_params without effect on %s: %s", path, ", ".join(params))
         names = resolve_label_map((model_params or {}).get(_LABEL_MAP))
         driver.label_map = names or driver.label_map
         return driver
@@ -262,15 +266,6 @@ class ServingDriver:
             if score > min_score_thresh
         ][: max_boxes_to_draw or None]
         return np.asarray(draw_boxes(Image.fromarray(image), shown, thickness=line_thickness))
-
-
-def _check_parameters(path: str, params: Mapping[str, Any], model_name: str) -> None:
-    """Refuse hyper-parameters that differ from the detector's; warn if the model records none."""
-    config = own_config(path)
-    if is_efficientdet(config):
-        check_made_with(config, params, model_name, where="model_params")
-    elif params:
-        _logger.warning("model_params without effect on %s: %s", path, ", ".join(params))
 
 
 def _from_base64(text: str | bytes, place: int) -> bytes:

@@ -92,7 +92,9 @@ def train(
     with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
         request = _request(config, label_map, plan, folder, strategy)
         with strategy.scope():
-            start, result = _fit(request, warm_start_dir, progress)
+            check_classes(request.model, label_map, classes_field(config))
+            start = fill_starting_weights(request.model, config, warm_start_dir)
+            result = fit(request, job="train", progress=progress)
             report = _report(request, result, start)
             weights = _final_weights(request.model, plan, result)
         if worker.is_chief:
@@ -110,7 +112,9 @@ def _request(
     with strategy.scope():
         precision = choose_precision(plan.precision)
     plan = plan.computing_in(precision)
-    plain = _plain_model(config, plan, strategy)
+    # A float32 model to validate for a replicated or low-bit one, built outside the scope.
+    same = strategy.num_replicas_in_sync == 1 and plan.options.precision is Precision.FLOAT32
+    plain = None if same or plan.validation is None else configured_model(config).build()
     with strategy.scope(), computing_in(precision):
         model = configured_model(config).build()
         scales = build_multi_scale_model(config, model)
@@ -133,12 +137,6 @@ def _request(
     return dataclasses.replace(request, write_weights=write_weights if one else None)
 
 
-def _plain_model(config: CheckedConfig, plan: TrainPlan, strategy: tf.distribute.Strategy) -> Detector | None:
-    """Return a float32 model to validate for a replicated or low-bit one; call it outside the scope."""
-    plain = strategy.num_replicas_in_sync == 1 and plan.options.precision is Precision.FLOAT32
-    return configured_model(config).build() if plan.validation is not None and not plain else None
-
-
 def _check(plan: TrainPlan, replicas: int) -> None:
     if plan.keeps_average and not plan.writes_average:
         _logger.warning(
@@ -150,14 +148,6 @@ def _check(plan: TrainPlan, replicas: int) -> None:
             f"expected a multiple of the {replicas} devices that share a batch, found {plan.batch_size}.",
             where="train_config.batch_size",
         )
-
-
-def _fit(
-    request: FitRequest, warm_start_dir: str, progress: Reporter | None
-) -> tuple[StartingWeights, TrainingResult]:
-    check_classes(request.model, request.label_map, classes_field(request.config))
-    start = fill_starting_weights(request.model, request.config, warm_start_dir)
-    return start, fit(request, job="train", progress=progress)
 
 
 def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:

@@ -9,7 +9,7 @@ from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.evaluation import MAP
 from detection_core.artifacts.model_run import LOGS, VALIDATIONS, ValidationLine
 from detection_core.builders.detector import configured_model
-from detection_core.builders.train_plan import TrainPlan, ValidationPlan, build_optimization, build_train_plan
+from detection_core.builders.train_plan import ValidationPlan, build_optimization, build_train_plan
 from detection_core.config import check
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
@@ -83,7 +83,10 @@ class _Watched:
         self._plan = build_train_plan(config)
         label_map = load_label_map(self._plan.label_map_path)
         config = check.check_classes_filled_in(config, label_map.num_classes)
-        self._validation = self._plan.validation or _default_validation(self._plan)
+        # By default, compare the training's weights by COCO's mAP.
+        compared = ValidationOptions(every_steps=1, objective={MAP: 1.0}, averaged=self._plan.writes_average)
+        by_map = ValidationPlan(options=compared, max_images=0, writes_best=True)
+        self._validation = self._plan.validation or by_map
         self._model = configured_model(config).build()
         decay = build_optimization(config).average_decay
         trained = trained_variables(
@@ -156,12 +159,6 @@ class _Watched:
             return False
         # The index is deleted first when a checkpoint is removed, see `TrainingCheckpoints.remove`.
         return files.exists(files.join(folder, f"{name}.index"))
-
-
-def _default_validation(plan: TrainPlan) -> ValidationPlan:
-    """Return a plan that compares the training's weights by COCO's mAP."""
-    options = ValidationOptions(every_steps=1, objective={MAP: 1.0}, averaged=plan.writes_average)
-    return ValidationPlan(options=options, max_images=0, writes_best=True)
 
 
 def _training_config(folder: str, options: WatchOptions) -> CheckedConfig:

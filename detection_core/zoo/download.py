@@ -237,14 +237,10 @@ def _session() -> Any:
     return session
 
 
-def _without_password(address: str) -> str:
-    parts = urllib.parse.urlsplit(address)
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
 def _public(address: str) -> str:
     """Return an address for logs and notes: without secrets, but different for different addresses."""
-    return clean(_without_password(address))
+    parts = urllib.parse.urlsplit(address)
+    return clean(urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
 
 
 def _after_refusal(response: Any, address: str, part: _Part, done: int) -> None:

@@ -86,8 +86,8 @@ class NodeTree:
             fitting = by_label[detail.display_name or ""]
             sure = fitting
             if len(fitting) > 1:
-                below = {n: {*self.attempts[n], *self.inside[n]} for n in fitting}
-                sure = [n for n in fitting if not below[n].isdisjoint(children)]
+                near = {n: {*self.attempts[n], *self.inside[n]} for n in fitting}
+                sure = [n for n in fitting if not near[n].isdisjoint(children)]
             if len(sure) == 1:
                 self.details[sure[0]] = detail
             else:

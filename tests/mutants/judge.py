@@ -58,8 +58,9 @@ class Judge:
             if (root / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, folder / name)
-        for command in (["git", "init", "-q"], ["git", "add", "-A"]):
-            subprocess.run(command, cwd=folder, check=True)
+        author = ["-c", "user.name=judge", "-c", "user.email=judge@localhost"]
+        for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "as judged"]):
+            subprocess.run(["git", *words], cwd=folder, check=True)
         self._folder = folder
         self._seconds = seconds
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}

@@ -38,10 +38,6 @@ def _entries(path: str) -> Iterator[Any]:
         yield from elements
 
 
-def _name(entry: Mapping[str, Any]) -> object:
-    return next((entry[key] for key in _NAMES if key in entry), None)
-
-
 def _objects(entry: Mapping[str, Any]) -> list[AnnotatedObject]:
     drawn = list_of(entry.get("annotations", []), "annotations")
     check_count(len(drawn))
@@ -64,7 +60,7 @@ _FORMAT = EntryFormat(
     what="a JSON file of Create ML",
     find_files=find_files,
     entries=_entries,
-    image_name=_name,
+    image_name=lambda entry: next((entry[key] for key in _NAMES if key in entry), None),
     objects=_objects,
 )
 find, locate, read = _FORMAT.find, _FORMAT.locate, _FORMAT.read

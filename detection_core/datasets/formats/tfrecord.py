@@ -143,11 +143,8 @@ def find_files(listing: FolderListing) -> list[str]:
     """Return the TFRecord files with images in a folder; of many in one folder, open only some."""
     found = []
     for folder, names in listing.folders.items():
-        maybe = [
-            posixpath.join(folder, name)
-            for name in names
-            if not layouts.is_image(name) and not name.lower().endswith(_OTHERS)
-        ]
+        others = (name for name in names if not name.lower().endswith(_OTHERS))
+        maybe = [posixpath.join(folder, name) for name in others if not layouts.is_image(name)]
         known = [path for path in maybe[:_SAMPLE] if _holds_images(listing, path)]
         if len(known) == _SAMPLE:
             suffix = {posixpath.splitext(path)[1][:4] for path in known}

@@ -86,10 +86,6 @@ def _parsed(cell: object) -> Any:
         return cell
 
 
-def _name(entry: Mapping[str, Any]) -> object:
-    return entry.get("filename")
-
-
 def _objects(entry: Mapping[str, Any]) -> list[AnnotatedObject]:
     regions = entry.get("regions") or []
     # Version 1 numbers the regions.
@@ -152,7 +148,7 @@ _FORMAT = EntryFormat(
     what=_WHAT,
     find_files=find_files,
     entries=_entries,
-    image_name=_name,
+    image_name=lambda entry: entry.get("filename"),
     objects=_objects,
 )
 find, locate, read = _FORMAT.find, _FORMAT.locate, _FORMAT.read

@@ -210,9 +210,11 @@ def read(root: str, location: Any) -> Annotations:
         DataError: if folders or the image set are missing.
     """
     image_set, annotations, folder = locate(root, location)
-    listed = (
-        [f"{plain_line(line)}.xml" for line in read_list(image_set)] if image_set else _all_files(annotations)
-    )
+    if image_set:
+        listed = [f"{plain_line(line)}.xml" for line in read_list(image_set)]
+    else:  # also unreadable folders with an annotation's name
+        listing = list_folder(annotations)
+        listed = sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=stem)
     shown = os.path.relpath(annotations, root)
     found = Annotations()
     images = _read_images(found, annotations, listed, ImageFiles(folder), shown, whole=not image_set)
@@ -245,12 +247,6 @@ def _read_images(
         yield image
     if whole:
         found.unannotated.extend(images_without_annotation(available, about, ids))
-
-
-def _all_files(folder: str) -> list[str]:
-    """Return the annotation files below a folder, and unreadable folders with an annotation's name."""
-    listing = list_folder(folder)
-    return sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=stem)
 
 
 def _image(name: str, path: str, available: ImageFiles) -> AnnotatedImage:

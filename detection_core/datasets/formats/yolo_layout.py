@@ -124,13 +124,9 @@ def _images_at(listing: FolderListing, place: str) -> Iterable[str]:
         return [path for path in listing.paths() if is_image(path) and _is_below(path, place)]
     if is_image(place):
         return [place]
-    return _listed(listing, place)
-
-
-def _listed(listing: FolderListing, file: str) -> list[str]:
-    """Return the images in a text file; missing ones by the names in the file."""
-    here, known = posixpath.dirname(file), {path for path in listing.paths() if is_image(path)}
-    return [_known(line.replace("\\", "/"), here, known) for line in read_list(listing.path(file))]
+    # A text file of images; missing ones by the names in the file.
+    here, known = posixpath.dirname(place), {path for path in listing.paths() if is_image(path)}
+    return [_known(line.replace("\\", "/"), here, known) for line in read_list(listing.path(place))]
 
 
 def _known(line: str, here: str, known: set[str]) -> str:

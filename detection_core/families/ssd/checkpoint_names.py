@@ -117,22 +117,22 @@ def _extra(name: LayerName, names: NetworkNames) -> str:
     return f"{folder}/{index}/{slot}"
 
 
-def _bifpn_input(name: LayerName, names: NetworkNames) -> str:
-    return f"{_BIFPN}/node_input_blocks/{name.indices[0]}/{name.number}/1/{int(name.norm)}"
-
-
-def _bifpn_block(name: LayerName, names: NetworkNames) -> str:
-    """An activation, a separable convolution and its normalisation in a list."""
-    return f"{_BIFPN}/node_post_combine_block/{name.indices[0]}/{2 if name.norm else 1}"
-
-
 NECK_RULES: PathRules = {
     **for_roles(_pyramid, ["fpn_lateral_N"]),
     **for_roles(_pyramid, ["fpn_smooth_N", "fpn_coarse_N"], ("", "depthwise", "pointwise", "bn")),
     **for_roles(_extra, ["extra_N"], _EXTRA_SLOTS),
-    **for_roles(_bifpn_input, ["bifpn_N_input_N"], ("", "bn")),
+    **for_roles(
+        lambda name, names: f"{_BIFPN}/node_input_blocks/{name.indices[0]}/{name.number}/1/{int(name.norm)}",
+        ["bifpn_N_input_N"],
+        ("", "bn"),
+    ),
     **for_roles(lambda name, names: f"{_BIFPN}/node_combine_op/{name.indices[0]}", ["bifpn_N"], ("combine",)),
-    **for_roles(_bifpn_block, ["bifpn_N"], ("depthwise", "pointwise", "bn")),
+    # An activation, a separable convolution and its normalisation in a list.
+    **for_roles(
+        lambda name, names: f"{_BIFPN}/node_post_combine_block/{name.indices[0]}/{2 if name.norm else 1}",
+        ["bifpn_N"],
+        ("depthwise", "pointwise", "bn"),
+    ),
 }
 
 
@@ -218,12 +218,6 @@ def _object_path(layer: str, names: NetworkNames) -> str:
     return rule(name, names)
 
 
-def _leaf(layer: str, weight: str) -> str:
-    """Return a variable's name; a checkpoint stores the halves of a separable convolution as one layer."""
-    name = None if in_backbone(layer) else parse_layer_name(layer)
-    return "pointwise_kernel" if name and name.piece == "pointwise" and weight == "kernel" else weight
-
-
 def object_paths(network: tf_keras.Model) -> dict[str, tf.Variable]:
     """Name every variable of a network by its path in an object-based checkpoint.
 
@@ -239,7 +233,10 @@ def object_paths(network: tf_keras.Model) -> dict[str, tf.Variable]:
     paths: dict[str, tf.Variable] = {}
     for layer in network.layers:
         for variable in layer.weights:
-            leaf = _leaf(layer.name, parse_variable_name(variable).weight)
+            name = None if in_backbone(layer.name) else parse_layer_name(layer.name)
+            leaf = parse_variable_name(variable).weight
+            if name and name.piece == "pointwise" and leaf == "kernel":
+                leaf = "pointwise_kernel"  # a checkpoint stores a separable convolution as one layer
             paths[f"model/{_object_path(layer.name, names)}/{leaf}"] = variable
     return paths
 

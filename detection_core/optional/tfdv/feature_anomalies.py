@@ -240,7 +240,8 @@ def _int_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
     if found.type == _STATS.STRING:
         numbers = []
         for text, _ in _texts(found):
-            if not _is_integer(text):
+            digits = re.fullmatch("[-+]?[0-9]{1,19}", text.strip())
+            if not digits or not -(2**63) <= int(text) < 2**63:
                 full = f'String values that were not ints were found, such as "{text}".'
                 yield _INFO.INT_TYPE_NOT_INT_STRING, "Invalid values", full
                 return
@@ -257,10 +258,6 @@ def _int_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
 
 
 _OUT_OF_RANGE = "Out-of-range values"
-
-
-def _is_integer(text: str) -> bool:
-    return bool(re.fullmatch("[-+]?[0-9]{1,19}", text.strip())) and -(2**63) <= int(text) < 2**63
 
 
 def _float_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:

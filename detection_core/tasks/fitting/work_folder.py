@@ -154,7 +154,11 @@ def _take_up(folder: str, code_version: str) -> None:
             before[-1],
             code_version,
         )
-        _clear(folder)
+        # The notes are deleted last, so that a kill changes nothing.
+        for name in files.list_dir(folder):
+            if name not in (_LOCK, FINISHED, CODE):
+                files.remove_tree(files.join(folder, name))
+        files.remove_tree(files.join(folder, FINISHED))
         before = []
     elif before:
         _logger.warning(
@@ -165,14 +169,6 @@ def _take_up(folder: str, code_version: str) -> None:
             code_version,
         )
     files.write_text(files.join(folder, CODE), "".join(f"{code}\n" for code in [*before, code_version]))
-
-
-def _clear(folder: str) -> None:
-    """Remove a finished training; its notes are deleted last, so that a kill changes nothing."""
-    for name in files.list_dir(folder):
-        if name not in (_LOCK, FINISHED, CODE):
-            files.remove_tree(files.join(folder, name))
-    files.remove_tree(files.join(folder, FINISHED))
 
 
 @contextlib.contextmanager

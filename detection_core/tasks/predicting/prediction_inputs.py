@@ -33,17 +33,16 @@ def find_inputs(given: Iterable[str], output_dir: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for entry in given:
-        is_list = entry == STDIN or entry.lower().endswith(_LIST)
-        for path in _listed(entry) if is_list else [entry]:
+        paths = [entry]
+        if entry == STDIN or entry.lower().endswith(_LIST):
+            lines = (line.strip() for line in (sys.stdin if entry == STDIN else read_list(entry)))
+            paths = list(filter(None, lines))
+            if not paths:
+                raise DataError(
+                    "expected a list of images and videos, a path a line, found none", where=entry
+                )
+        for path in paths:
             found |= _find(path, output_dir)
-    return found
-
-
-def _listed(path: str) -> list[str]:
-    lines = [line.strip() for line in sys.stdin] if path == STDIN else read_list(path)
-    found = list(filter(None, lines))
-    if not found:
-        raise DataError("expected a list of images and videos, a path a line, found none", where=path)
     return found
 
 

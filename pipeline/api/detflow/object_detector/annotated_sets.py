@@ -86,7 +86,8 @@ def read_set(
         DataError: when files or folders are missing or unreadable.
     """
     if isinstance(location, Mapping) and not root:
-        places = {name: _whole(location[name]) for name in ("annotations", "images")}
+        given = {name: location[name] for name in ("annotations", "images")}
+        places = {name: p if files.is_remote(p) else os.path.abspath(p) for name, p in given.items()}
         location = {**location, **places}
     found = find_reader(data_format).read_split(root, location, class_names)
     images = list(found.images)
@@ -192,10 +193,6 @@ def _place(name: str, images_dir: str | None) -> tuple[str, str]:
         return images_dir, name
     folder, _, base = name.rpartition("/")
     return folder or ("/" if name.startswith("/") else "."), base
-
-
-def _whole(path: str) -> str:
-    return path if files.is_remote(path) else os.path.abspath(path)
 
 
 def _write_rows(rows: Sequence[Sequence[str]], path: str) -> str:
