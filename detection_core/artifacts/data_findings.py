@@ -35,6 +35,7 @@ class FoundExample:
         note: what is wrong with it.
         other: the example that it duplicates or contradicts; None if there is none.
         box: ymin, xmin, ymax, xmax of the box in question, normalised; None for the whole image.
+        detected: box of a detection that contradicts it, likewise; None if there is none.
         picture: file in the folder `pictures` beside this one; "" if none was drawn.
     """
 
@@ -44,6 +45,7 @@ class FoundExample:
     note: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
     other: OtherExample | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     box: list[float] | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    detected: list[float] | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     picture: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
 
 

@@ -92,6 +92,18 @@ def point_at_other_split(config: Config, examples_dir: str, split: str) -> Confi
     return point_at_examples(config, examples_dir, eval_split=there[0] if there else "train")
 
 
+def point_at_other_folds(config: Config, examples_dir: str, fold: str, folds: Sequence[str]) -> Config:
+    """Return a copy of the config that trains on all of the splits `folds` but one, and evaluates that.
+
+    Validation while training is left out, because it would choose weights by the evaluated split.
+    """
+    result = point_at_examples(config, examples_dir, eval_split=fold)
+    result.train_config.ClearField("validation")
+    patterns = [split_pattern(examples_dir, other) for other in folds if other != fold]
+    result.train_input_reader.tf_record_input_reader.input_path[:] = patterns
+    return result
+
+
 def evaluating_training(config: Config) -> Config:
     """Return a copy of the config that evaluates its training images, once and in order."""
     result = copy.deepcopy(config)

@@ -74,6 +74,7 @@ class AnnotatedObject(NamedTuple):
         depiction: 0 or 1; a drawing or statue of the object.
         confidence: of the annotation, 0 to 1.
         weight: of the object's loss in training.
+        note: to the annotator.
     """
 
     name: str
@@ -91,6 +92,7 @@ class AnnotatedObject(NamedTuple):
     depiction: int | None = None
     confidence: float | None = None
     weight: float | None = None
+    note: str = ""
 
 
 OPTIONAL_FIELDS: dict[str, tuple[str, Any]] = {

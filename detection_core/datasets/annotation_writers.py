@@ -1,6 +1,6 @@
 """Write boxes as annotation files that the readers of `formats` read, such as pre-annotations of a detector.
 
-A format has the model and the scores (`AnnotatedObject.confidence`) if there is a field for them.
+A format has the model, the scores (`AnnotatedObject.confidence`) and the notes if there is a field for them.
 """
 
 import csv
@@ -92,9 +92,11 @@ def _in_image(item: AnnotatedObject, image: AnnotatedImage) -> tuple[float, floa
 
 
 def _write_cvat(folder: str, images: Sequence[AnnotatedImage], label_map: LabelMap, model: str) -> None:
-    score = {"name": "score", "mutable": "False", "input_type": "text", "default_value": "", "values": ""}
+    text = {"mutable": "False", "input_type": "text", "default_value": "", "values": ""}
+    names = ["score"] + ["note"] * any(item.note for image in images for item in image.objects)
+    attributes = [_element("attribute", {"name": name} | text) for name in names]
     labels = [
-        _element("label", {"name": entry.name}, _element("attributes", {}, _element("attribute", score)))
+        _element("label", {"name": entry.name}, _element("attributes", {}, *attributes))
         for entry in label_map.items
     ]
     meta = _element("meta", {}, _element("task", {"name": model}, _element("labels", {}, *labels)))
@@ -105,10 +107,13 @@ def _write_cvat(folder: str, images: Sequence[AnnotatedImage], label_map: LabelM
             element = ElementTree.Element("image", {key: str(value) for key, value in fields.items()})
             for item in image.objects:
                 sides = zip(("xtl", "ytl", "xbr", "ybr"), map(str, _rounded(item)), strict=True)
-                given = {"label": item.name, "source": "auto", "occluded": "0", "z_order": "0"}
+                source = "manual" if item.confidence is None else "auto"
+                given = {"label": item.name, "source": source, "occluded": "0", "z_order": "0"}
                 box = ElementTree.SubElement(element, "box", given | dict(sides))
                 if item.confidence is not None:
                     ElementTree.SubElement(box, "attribute", name="score").text = f"{item.confidence:.4f}"
+                if item.note:
+                    ElementTree.SubElement(box, "attribute", name="note").text = item.note
             file.write(_xml(element))
         file.write(b"</annotations>\n")
 
@@ -129,17 +134,22 @@ def _write_label_studio(
 
 def _region(item: AnnotatedObject, image: AnnotatedImage, name: str) -> dict[str, object]:
     places = zip(("x", "y", "width", "height"), _in_image(item, image), strict=True)
-    return {
-        "id": name,
-        "type": "rectanglelabels",
-        "from_name": "label",
-        "to_name": "image",
-        "original_width": image.width,
-        "original_height": image.height,
-        "image_rotation": 0,
-        "score": item.confidence,
-        "value": {key: 100 * part for key, part in places} | {"rotation": 0, "rectanglelabels": [item.name]},
-    }
+    given = {} if item.confidence is None else {"score": item.confidence}
+    return (
+        given
+        | {
+            "id": name,
+            "type": "rectanglelabels",
+            "from_name": "label",
+            "to_name": "image",
+            "original_width": image.width,
+            "original_height": image.height,
+            "image_rotation": 0,
+            "value": {key: 100 * part for key, part in places}
+            | {"rotation": 0, "rectanglelabels": [item.name]},
+        }
+        | ({"meta": {"text": [item.note]}} if item.note else {})
+    )
 
 
 def _write_csv(folder: str, images: Sequence[AnnotatedImage], label_map: LabelMap, model: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from detection_core.artifacts.evaluation import BACKGROUND, BOTH, CLASSIFICATION, DUPLICATE, LOCALIZATION
 from detection_core.evaluation.results import IOU_THRESHOLD, EvaluatedImage, ImageMatch
 
-_TOUCHING = 0.1
+TOUCHING = 0.1
 """Up to this overlap, a detection and an object are unrelated."""
 
 
@@ -29,10 +29,10 @@ def classify_errors(image: EvaluatedImage, match: ImageMatch) -> tuple[np.ndarra
     kinds = np.select(
         [
             match.found_by >= 0,
-            (best >= _TOUCHING) & (best <= IOU_THRESHOLD),
+            (best >= TOUCHING) & (best <= IOU_THRESHOLD),
             best_other >= IOU_THRESHOLD,
             best > IOU_THRESHOLD,
-            best_other <= _TOUCHING,
+            best_other <= TOUCHING,
         ],
         ["", LOCALIZATION, CLASSIFICATION, DUPLICATE, BACKGROUND],
         BOTH,

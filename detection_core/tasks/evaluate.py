@@ -151,7 +151,11 @@ class Evaluation:
         if note:
             report = dataclasses.replace(report, reasons=(note, *report.reasons))
         with files.atomic_dir(self.folder) as folder:
-            _write_details(folder, splits[_MODEL], options)
+            split = splits[_MODEL]
+            CURVES.write(folder, make_curves(split, split.best_score))
+            score_threshold = split.best_score if options.min_score is None else options.min_score
+            plan = plan_pictures(split, options.pictures, score_threshold)
+            write_pictures(plan, split, files.join(folder, PICTURES), options.drawing)
             own = [files.join(folder, COCO_RESULTS)] if options.write_detections else []
             for path in own + [options.export_path] * bool(options.export_path):
                 write_coco_results(path, map(_with_id, measured[_MODEL].images))
@@ -264,13 +268,6 @@ def _with_id(image: EvaluatedImage) -> tuple[int | str, Instances]:
     return int(text) if is_number else text, dataclasses.replace(
         image.detections, height=truth.height, width=truth.width
     )
-
-
-def _write_details(folder: str, split: EvaluatedSplit, options: EvaluateOptions) -> None:
-    CURVES.write(folder, make_curves(split, split.best_score))
-    score_threshold = split.best_score if options.min_score is None else options.min_score
-    plan = plan_pictures(split, options.pictures, score_threshold)
-    write_pictures(plan, split, files.join(folder, PICTURES), options.drawing)
 
 
 def plan_evaluation(

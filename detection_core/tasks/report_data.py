@@ -1,8 +1,9 @@
 """Write a page about a folder of examples: statistics, charts, samples and findings."""
 
 import dataclasses
+from collections.abc import Sequence
 
-from detection_core.artifacts.data_findings import DataFindings
+from detection_core.artifacts.data_findings import DataFindings, Finding
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.datasets.encoding import find_decoding
@@ -25,7 +26,12 @@ class DataReport:
 
 
 def report_examples(
-    examples_dir: str, folder: str, *, title: str = "", config: CheckedConfig | None = None
+    examples_dir: str,
+    folder: str,
+    *,
+    title: str = "",
+    config: CheckedConfig | None = None,
+    suspected: Sequence[Finding] = (),
 ) -> DataReport:
     """Write a page about examples and the artifacts behind it, as DataValidator does.
 
@@ -37,6 +43,7 @@ def report_examples(
         title: title of the page, such as the path of the data.
         config: training config whose network size and anchors are compared with the boxes; None: no
             comparison.
+        suspected: findings of other programs to list and draw first.
 
     Raises:
         DataError: if examples are missing or damaged.
@@ -49,5 +56,5 @@ def report_examples(
         title=title,
         sample_bytes=_SAMPLE_BYTES,
     )
-    findings = validate_examples(examples_dir, config, "", options, folders)
+    findings = validate_examples(examples_dir, config, "", options, folders, suspected)
     return DataReport(page=files.join(folder, PAGE), card=CARD.read(folder), findings=findings)

@@ -2,10 +2,10 @@
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES, BoxProfiles
-from detection_core.artifacts.data_findings import FINDINGS, DataFindings
+from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding
 from detection_core.artifacts.data_statistics import STATISTICS, DataStatistics, SampleStatistics
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.artifacts.detector import LABEL_MAP, extra_file
@@ -90,11 +90,12 @@ def validate_examples(
     baseline_dir: str,
     options: ValidationOptions,
     folders: ValidationFolders,
+    suspected: Sequence[Finding] = (),
 ) -> DataFindings:
     """Read every example once and report problems.
 
     Without a training config, checks that depend on the detector are skipped. `baseline_dir` is the deployed
-    detector; "" if there is none.
+    detector; "" if there is none. `suspected` are findings of others, which get ids and pictures, too.
 
     Raises:
         ConfigError: for a config that no detector can be built from.
@@ -127,8 +128,10 @@ def validate_examples(
 
     files.remove_tree(files.join(folders.anomalies, FOLDER))
     found = DataFindings(
-        findings=complete_examples(findings.findings(), read, label_map.names, folders.anomalies),
-        checks=findings.outcomes(),
+        findings=complete_examples(
+            [*suspected, *findings.findings()], read, label_map.names, folders.anomalies
+        ),
+        checks={finding.check: finding.severity for finding in suspected} | findings.outcomes(),
         images=splits,
         decoded=sum(split.files.decoded for split in passes.values()),
     )

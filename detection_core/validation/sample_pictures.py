@@ -144,7 +144,7 @@ def _crop(pixels: np.ndarray, box: np.ndarray, label: int) -> bytes:
 
 
 Box = tuple[float, float, float, float]
-_NOT_MEANT = (150, 150, 150)
+_NOT_MEANT, _DETECTED = (150, 150, 150), (255, 0, 255)
 
 
 def pixels_of(image: LabelledImage) -> np.ndarray | None:
@@ -169,6 +169,7 @@ def draw_image(
     sides: tuple[int, int],
     label: int | None = None,
     box: Sequence[float] | None = None,
+    detected: Sequence[float] = (),
 ) -> Image.Image:
     """Draw objects with their masks and keypoints on uint8 [H, W, 3] pixels, named ones on top.
 
@@ -181,6 +182,7 @@ def draw_image(
         sides: minimum and maximum of the picture's longer side in pixels.
         label: only objects of this class are named; None: all.
         box: only the object with this box (ymin, xmin, ymax, xmax) is named and coloured; None: all.
+        detected: box of a detection, drawn dashed; empty for none.
     """
     size = pixels.shape[0], pixels.shape[1]
     meant = [box is None or np.allclose(other, box, atol=1e-4) for other in image.boxes]
@@ -206,6 +208,11 @@ def draw_image(
         )
     ]
     boxes.sort(key=lambda box: (not box.text, box.colour is not None))
+    if detected:
+        shown = LabelledBox(
+            box=box_of(np.array(detected)), label=0, text="detected", dashed=True, colour=_DETECTED
+        )
+        boxes.append(shown)
     return draw_boxes(fit(pixels, smallest=sides[0], longest=sides[1]), boxes)
 
 
@@ -225,8 +232,8 @@ ReadRecords = Callable[[str, Collection[int]], Iterator[LabelledImage]]
 """(split, record numbers) to the records."""
 
 
-_Place = tuple[str, int, tuple[float, ...]]
-"""A picture's split, record and marked box; the box is empty for the whole image."""
+_Place = tuple[str, int, tuple[float, ...], tuple[float, ...]]
+"""A picture's split, record, marked box and detected box; a box is empty for none."""
 
 
 def complete_examples(
@@ -236,7 +243,7 @@ def complete_examples(
     wanted: dict[str, set[int]] = defaultdict(set)
     for finding in findings:
         for example in finding.examples:
-            for split, record, _ in _places(example):
+            for split, record, *_ in _places(example):
                 wanted[split].add(record)
     drawn = [e for finding in findings for e in finding.examples[:_PICTURES_A_FINDING]]
     places = {place for example in drawn[:_ALL_PICTURES] for place in _places(example)}
@@ -248,7 +255,9 @@ def complete_examples(
             here = [place for place in places if place[:2] == (split, image.record)]
             if here and (pixels := pixels_of(image)) is not None:
                 for place in here:
-                    pictures[place] = draw_image(pixels, image, classes, sides=_MARKED, box=place[2] or None)
+                    pictures[place] = draw_image(
+                        pixels, image, classes, sides=_MARKED, box=place[2] or None, detected=place[3]
+                    )
     names = (f"{number:03d}.jpg" for number in itertools.count())
     return [
         dataclasses.replace(
@@ -259,8 +268,8 @@ def complete_examples(
 
 
 def _places(example: FoundExample) -> list[_Place]:
-    here = (example.split, example.record, tuple(example.box or ()))
-    return [here, *([(example.other.split, example.other.record, ())] if example.other else [])]
+    here = (example.split, example.record, tuple(example.box or ()), tuple(example.detected or ()))
+    return [here, *([(example.other.split, example.other.record, (), ())] if example.other else [])]
 
 
 def _complete(

@@ -1,15 +1,25 @@
-"""Verbs on data sets: report, preview, convert."""
+"""Verbs on data sets: report, label errors, preview, convert."""
 
 import argparse
 import contextlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from pipeline.cli.base import Argument, Group, Result, argument, load_config, quiet_output_folder, verb
+from pipeline.cli.base import (
+    Argument,
+    Group,
+    Result,
+    argument,
+    given_model,
+    load_config,
+    quiet_output_folder,
+    verb,
+)
 
 _WORK = ".examples"
 
@@ -129,6 +139,52 @@ def _counted(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items())
 
 
+@verb(
+    "detflow data labels photos --folds 3 --config pipeline.config -o build/labels",
+    source_arguments,
+    resumes=True,
+)
+def labels(arguments: argparse.Namespace) -> Result:
+    """Rank labels that are likely wrong, by detections of other detectors than those trained on them."""
+    given = [name for name in ("model", "detections", "folds") if getattr(arguments, name)]
+    if len(given) != 1:
+        found = " and ".join(f"--{name}" for name in given) or "none"
+        raise ConfigError(f"expected one of --model, --detections and --folds, found {found}")
+    config = None
+    if arguments.folds:
+        from detection_core.artifacts.detector import LABEL_MAP
+        from detection_core.tasks.cross_validation import fold_splits
+
+        arguments.splits = json.dumps(fold_splits(arguments.folds))
+        if files.exists(files.join(arguments.data, LABEL_MAP)):
+            arguments.format = arguments.format or "tfrecord"  # examples, to divide again
+        config = load_config(arguments.config, arguments)
+    with (
+        quiet_output_folder(arguments.output) as output,
+        examples_of(arguments.data, arguments, output) as examples,
+    ):
+        from detection_core.artifacts.label_errors import KINDS, LABEL_ERRORS
+        from detection_core.evaluation.label_scores import LabelErrorOptions
+        from detection_core.report.data_page import PAGE
+        from detection_core.tasks.find_label_errors import LabelSearch, find_label_errors
+
+        search = LabelSearch(
+            model_path=given_model(arguments.model) or arguments.detections,
+            config=config,
+            work_dir=os.path.join(arguments.output, "folds"),
+            splits=[name for name in arguments.split.split(",") if name],
+            options=LabelErrorOptions(low_score=arguments.low_score, high_score=arguments.high_score),
+            count=arguments.count,
+            trust=arguments.trust,
+            title=arguments.data.rstrip("/") or arguments.data,
+        )
+        made = find_label_errors(examples, output, search)
+    page = files.join(arguments.output, PAGE)
+    counts = Counter(error.kind for error in made.errors)
+    lines = [f"{counts[kind]:,} suspected: {kind.replace('_', ' ')}" for kind in KINDS]
+    return Result(text="\n".join([*lines, f"page: {page}"]), data={"page": page} | LABEL_ERRORS.encode(made))
+
+
 @verb("detflow data preview pipeline.config --data photos -o build/preview", source_arguments)
 def preview(arguments: argparse.Namespace) -> Result:
     """Draw what augmentation really feeds the network: images before and after."""
@@ -196,4 +252,6 @@ def convert(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join(lines), data=data)
 
 
-GROUP = Group(name="data", summary="Look at data sets and convert them.", verbs=(report, preview, convert))
+GROUP = Group(
+    name="data", summary="Look at data sets and convert them.", verbs=(report, labels, preview, convert)
+)

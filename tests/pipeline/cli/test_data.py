@@ -47,6 +47,22 @@ def test_a_data_set_is_converted_and_said_in_words_and_as_json(tmp_path, cli):
     assert "expected the folder of a data set" in told
 
 
+def test_label_errors_come_from_one_source_of_detections(tmp_path, cli):
+    data = write_voc(tmp_path / "data", names=tuple("abcdef"))
+    words = ["data", "labels", data, "-o", tmp_path / "out"]
+    (tmp_path / "found.json").write_text("[]")
+    assert "found none" in cli.json(*words, code=2)["message"]
+    both = ["--detections", tmp_path / "found.json", "--folds", 2]
+    assert "found --detections and --folds" in cli.json(*words, *both, code=2)["message"]
+    box = {"image_id": "a", "category_id": 1, "bbox": [0, 0, 4, 4], "score": 0.9}
+    (tmp_path / "found.json").write_text(json.dumps([box]))
+    told = cli.json(*words, *both[:2], "--high-score", 0.5, "-n", 1)
+    assert (told["high_score"], told["low_score"], told["folds"]) == (0.5, 0.25, 0)
+    assert [(error["kind"], error["detected_score"]) for error in told["errors"]] == [("overlooked", 0.9)]
+    assert not (tmp_path / "out" / ".examples").exists() and (tmp_path / "out" / "cvat.xml").exists()
+    assert "1 suspected: overlooked" in cli(*words, *both[:2], "--high-score", 0.5, "-n", 1)
+
+
 def test_a_preview_of_a_folder_prints_its_seed_and_takes_one_source(tmp_path, cli):
     data = write_voc(tmp_path / "data", names=tuple("abcdefgh"))
     words = ["data", "preview", DIGITS / "pipeline.config", "-o", tmp_path / "out", "--data", data]
