@@ -84,14 +84,15 @@ def score_labels(
     `options` have both thresholds. Also return each image's score, float64 [N]: the geometric mean of the
     kinds' soft minima.
     """
-    similar = [_similarity(image, options.alpha) for image in images]
+    overlaps = [_overlaps(image) for image in images]
+    similar = [_similarity(*each, options.alpha) for each in zip(images, overlaps, strict=True)]
     positive = [values[values > 0].min() for values in similar if (values > 0).any()]
     least = float(min(positive, default=1.0))
     found: list[ScoredBox] = []
     qualities: np.ndarray = np.ones(len(images))
-    for place, (image, similarity) in enumerate(zip(images, similar, strict=True)):
+    for place, (image, overlap, similarity) in enumerate(zip(images, overlaps, similar, strict=True)):
         scores: dict[str, list[float]] = {kind: [] for kind in KINDS}
-        for kind, score, label, row in _score_image(image, similarity, least, options):
+        for kind, score, label, row in _score_image(image, overlap, similarity, least, options):
             scores[kind].append(score)
             detected = 0.0 if row == NONE else float(image.detections.scores[row])
             found.append(
@@ -102,19 +103,32 @@ def score_labels(
     return found, qualities
 
 
-def _similarity(image: EvaluatedImage, alpha: float) -> np.ndarray:
+def _overlaps(image: EvaluatedImage) -> np.ndarray:
+    """Return the IoU of each label with each detection, float64 [G, D]."""
+    labels, found = boxes_xywh(image.truth, image.truth), boxes_xywh(image.detections, image.truth)
+    return box_iou(found, labels[:, np.newaxis], image.truth.is_crowd[:, np.newaxis])
+
+
+def _similarity(image: EvaluatedImage, overlaps: np.ndarray, alpha: float) -> np.ndarray:
     """Return the similarity of each label with each detection, float64 [G, D], in [0, 1]."""
     labels, found = boxes_xywh(image.truth, image.truth), boxes_xywh(image.detections, image.truth)
-    overlaps = box_iou(found, labels[:, np.newaxis], image.truth.is_crowd[:, np.newaxis])
     centers, others = (boxes[:, :2] + boxes[:, 2:] / 2 for boxes in (labels, found))
     distances = np.linalg.norm(centers[:, np.newaxis] - others, axis=-1)
     return alpha * overlaps + (1 - alpha) * np.exp(-_PER_PIXEL * distances)
 
 
 def _score_image(
-    image: EvaluatedImage, similarity: np.ndarray, least: float, options: LabelErrorOptions
+    image: EvaluatedImage,
+    overlaps: np.ndarray,
+    similarity: np.ndarray,
+    least: float,
+    options: LabelErrorOptions,
 ) -> Iterator[tuple[str, float, int, int]]:
-    """Yield kind, score, label and detection. `least` is the lowest similarity above 0 of all images."""
+    """Yield kind, score, label and detection. `least` is the lowest similarity above 0 of all images.
+
+    A label that no detection of its class overlaps is not scored as badly located: nothing shows where its
+    box should be, the object may just not be detected.
+    """
     labels, found = image.truth, image.detections
     high, low = options.high_score or 0.0, options.low_score or 0.0
     same = labels.classes[:, np.newaxis] == found.classes
@@ -123,7 +137,7 @@ def _score_image(
         alone = least * (1 - float(found.scores[row]))
         yield OVERLOOKED, alone if label == NONE else float(similarity[label, row]), label, row
     for label in np.flatnonzero(~labels.is_crowd).tolist():
-        own = _best(similarity[label], same[label] & (found.scores > low))
+        own = _best(similarity[label], same[label] & (found.scores > low) & (overlaps[label] > 0))
         yield BADLY_LOCATED, 1.0 if own == NONE else float(similarity[label, own]), label, own
         other = _best(similarity[label], ~same[label] & (found.scores >= high))
         unlike = 1.0 if other == NONE else max(least, 1 - float(similarity[label, other]))
@@ -149,8 +163,8 @@ def rank(
     """Return the lowest scores of each kind in order: at most `count`, each below a score.
 
     Of scores that agree in two decimals, the one with the more confident detection is first. A label is only
-    listed as badly located if the detection overlaps it, with the least IoU that TIDE asks of localization
-    errors. Otherwise nothing shows where its box should be: the object may just not be detected.
+    listed as badly located if the detection overlaps it with the least IoU that TIDE asks of localization
+    errors.
     """
     least = {BADLY_LOCATED: options.alpha * TOUCHING}
     ordered = sorted(found, key=lambda box: (round(box.score, 2), -box.detected, box.image, box.label))

@@ -1,6 +1,7 @@
 """Each benchmark runs against its peers, at the smallest size that says something."""
 
 import argparse
+import copy
 import importlib
 import json
 import sys
@@ -143,6 +144,35 @@ def test_families_are_beside_each_peer_which_gets_the_numbers_of_the_config(monk
     options.batch = 0
     found = [families.images_of("ssd", part, options) for part in families.PARTS]
     assert [*found, families.images_of("mask_rcnn", "step", options)] == [8, 1, 2]
+
+
+def test_injected_label_errors_are_of_three_kinds_and_found_again():
+    from benchmarks import label_errors
+
+    images = [{"id": number, "width": 100, "height": 80} for number in range(1, 11)]
+    objects = [
+        {"image_id": image["id"], "category_id": 1, "bbox": [10 + 40 * n, 20, 30, 20]}
+        for image in images
+        for n in range(2)
+    ]
+    made = {"images": images, "categories": [{"id": 1}, {"id": 2}], "annotations": copy.deepcopy(objects)}
+    errors = label_errors.inject(made, 0.6, seed=1)
+    assert {kind: len(found) for kind, found in errors.items()} == dict.fromkeys(label_errors.KINDS, 4)
+    assert len(made["annotations"]) == 16
+    assert sum(item["category_id"] == 2 for item in made["annotations"]) == 4
+    assert sum(item["bbox"] not in [other["bbox"] for other in objects] for item in made["annotations"]) == 4
+    for item in made["annotations"]:
+        x, y, width, height = item["bbox"]
+        assert x >= 0 and x + width <= 100 and y >= 0 and y + height <= 80
+    sizes = {str(image["id"]): (100, 80) for image in images}
+    own = [
+        argparse.Namespace(source_id=name, label_box=None, detected_box=[y / 80, x / 100, b / 80, r / 100])
+        for name, (x, y, r, b) in errors["overlooked"]
+    ]
+    far = argparse.Namespace(source_id="1", label_box=[0, 0, 0.1, 0.05], detected_box=None)
+    # A second suspect of one error is a false alarm.
+    hits = label_errors.found_rows([*own, own[0], far], errors["overlooked"], 0.5, sizes)
+    assert hits == [True] * 4 + [False] * 2
 
 
 def test_results_are_kept_and_the_page_has_their_tables(monkeypatch, tmp_path, capsys):

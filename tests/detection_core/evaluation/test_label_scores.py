@@ -28,20 +28,22 @@ def slow_scores(image, least):
     def similarity(label, row):
         box, other = truth.boxes[label] * size, found.boxes[row] * size
         away = math.dist((box[:2] + box[2:]) / 2, (other[:2] + other[2:]) / 2)
-        return 0.9 * slow_iou(box, other) + 0.1 * math.exp(-0.1 * away)
+        return 0.9 * slow_iou(box, other) + 0.1 * math.exp(-0.1 * away), slow_iou(box, other)
 
     rows, labels = range(len(found.scores)), range(len(truth.classes))
     scores = {"overlooked": [], "badly_located": [], "swapped": []}
     for row in rows:
         if found.scores[row] >= 0.6:
-            own = [similarity(g, row) for g in labels if truth.classes[g] == found.classes[row]]
+            own = [similarity(g, row)[0] for g in labels if truth.classes[g] == found.classes[row]]
             scores["overlooked"].append(max(own, default=least * (1 - found.scores[row])))
     for g in labels:
         near = {True: [], False: []}
         for row in rows:
             same = bool(truth.classes[g] == found.classes[row])
             if found.scores[row] > 0.3 if same else found.scores[row] >= 0.6:
-                near[same].append(similarity(g, row))
+                value, overlap = similarity(g, row)
+                if overlap > 0 or not same:
+                    near[same].append(value)
         scores["badly_located"].append(max(near[True], default=1.0))
         scores["swapped"].append(max(least, 1 - max(near[False])) if near[False] else 1.0)
     return scores
@@ -84,12 +86,13 @@ def test_each_kind_is_found_and_what_shows_nothing_is_not():
     assert [(box.image, box.label, box.detection) for box in found["badly_located"]] == [(1, 0, 0)]
     assert [(box.image, box.detected) for box in found["swapped"]] == [(2, pytest.approx(0.7))]
     assert [len(some) for some in rank(boxes, OPTIONS, 1, 0.7).values()] == [1, 1, 1]
-    assert qualities[4] == pytest.approx(1.0) and qualities[:4].max() < 0.9
+    assert qualities[4] == pytest.approx(1.0) and qualities[:3].max() < 0.9
     # Without a label of its class, a detection's score falls with its confidence.
     by_image = {box.image: box.score for box in found["overlooked"]}
     assert by_image[0] / by_image[2] == pytest.approx(0.2 / 0.3)
     unseen = [box for box in boxes if box.image == 3 and box.kind == "badly_located"]
-    assert unseen[0].score < 0.1 and unseen[0].detection != NONE
+    # An object that is not detected says nothing about its label.
+    assert unseen[0].score == 1 and unseen[0].detection == NONE and qualities[3] == 1
 
 
 def test_crowds_and_images_without_boxes_have_no_suspects():

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 from unittest import mock
@@ -18,6 +19,7 @@ from detection_core.artifacts.published import Deployment, write_deployment
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.storage import files
+from detection_core.tasks import cross_validation
 from pipeline.cli import standalone
 from pipeline.cli.base import output_folder
 from pipeline.cli.data import examples_of, source_arguments
@@ -61,6 +63,39 @@ def test_label_errors_come_from_one_source_of_detections(tmp_path, cli):
     assert [(error["kind"], error["detected_score"]) for error in told["errors"]] == [("overlooked", 0.9)]
     assert not (tmp_path / "out" / ".examples").exists() and (tmp_path / "out" / "cvat.xml").exists()
     assert "1 suspected: overlooked" in cli(*words, *both[:2], "--high-score", 0.5, "-n", 1)
+
+
+def test_the_commands_of_the_page_about_label_errors_run(tmp_path, cli, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs" / "data-validation.md").read_text(encoding="utf-8")
+    section = page.partition("## Label errors\n")[2].partition("\n## ")[0]
+    commands = re.findall(r"^detflow (data labels .*)$", section, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        cross_validation, "train", lambda *_, model_dir, **__: save_folder(BlobDetector(), Path(model_dir))
+    )
+    save_folder(BlobDetector(), Path("build/trained/model"))
+    write_voc(Path("photos"), names=())
+    made = [(image, truth) for image, truth in scenes(12) if len(truth.classes)]
+    for number, (image, truth) in enumerate(made):
+        height, width = image.shape[:2]
+        ymin, xmin, ymax, xmax = (truth.boxes[0] * [height, width, height, width]).round().astype(int)
+        name = ["a red one", "green"][truth.classes[0] if number else 1 - truth.classes[0]]
+        if number == 1:
+            xmin, xmax = (0, 9) if xmin > width / 2 else (width - 9, width)
+        xml = voc_xml(str(number), [(xmin + 1, ymin + 1, xmax, ymax)], name, size=(width, height))
+        Path(f"photos/Annotations/{number}.xml").write_text(xml)
+        Image.fromarray(image).save(f"photos/JPEGImages/{number}.jpg", quality=95)
+    shutil.copy(DIGITS / "pipeline.config", "pipeline.config")
+    splits = {"train": 0.5, "eval": 0.5}
+    make(ExampleGenJob(examples="build/examples", data_path="photos", data_format="voc", splits=splits))
+    box = {"image_id": "1", "category_id": 1, "bbox": [0, 0, 40, 40], "score": 0.9}
+    Path("results.json").write_text(json.dumps([box]))
+    found = [cli.json(*shlex.split(command)) for command in commands]
+    assert len(found) == 3 and [each["folds"] for each in found] == [3, 0, 0]
+    swapped = [error for error in found[0]["errors"] if error["kind"] == "swapped"]
+    assert [(error["file"], error["label"], error["detected"]) for error in swapped] == [
+        ("0.jpg", "green", "a red one")
+    ]
 
 
 def test_a_preview_of_a_folder_prints_its_seed_and_takes_one_source(tmp_path, cli):
