@@ -157,9 +157,8 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         raise ConfigError("expected a model or its detections, found both", where="--detections")
     if arguments.annotations or arguments.metrics_set:
         return _evaluation_result(_evaluate_results(arguments), arguments)
-    arguments.model = arguments.model or [arguments.detections] * bool(arguments.detections)
-    for name in ("model", "examples"):
-        if not getattr(arguments, name):
+    for name, given in (("model", arguments.model or arguments.detections), ("examples", arguments.examples)):
+        if not given:
             raise ConfigError("expected a folder, found none", where=f"--{name}")
     from component_specs import EvaluatorJob
     from components.runtime.bind import decode_parameters
@@ -171,7 +170,8 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         METRICS,
         "evaluation",
         arguments,
-        model=one_model(arguments),
+        # Detections are not signed, models are.
+        model=one_model(arguments) if arguments.model else given_model(arguments.detections),
         baseline=given_model(arguments.baseline),
         split=arguments.split,
         slices=arguments.slices,

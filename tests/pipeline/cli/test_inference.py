@@ -246,6 +246,10 @@ def test_a_model_is_verified_before_it_is_opened(model, photos, tmp_path, cli, m
     }
     for words in calls.values():
         assert "found other: further.txt" in cli.refused(*words)
+    # A file of detections has no signature.
+    (tmp_path / "results.json").write_text("[]")
+    found = ("--detections", tmp_path / "results.json", "--examples", tmp_path / "no")
+    assert "expected a folder Split-eval" in cli.refused("evaluate", *found, "--output", tmp_path / "none")
     for load in (ServingDriver, lambda folder: destination.fetch(second.number, str(tmp_path / "fetched"))):
         refused(ContractError, "found other: further.txt", load, str(served))
     damaged = Path(destination.saved_model_dir(first.number), "saved_model.pb")
