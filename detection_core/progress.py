@@ -140,21 +140,24 @@ class Progress:
         job: str,
         *,
         total: int = 0,
+        done: int = 0,
         unit: str = "step",
+        per_unit: int = 1,
         every_seconds: float | None = None,
         reporter: Reporter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._job, self._total, self._unit = job, total, unit
+        """Begin at `done`; `per_unit` of what is counted, such as bytes, is one shown unit."""
+        self._job, self._total, self._unit, self._per_unit = job, total, unit, per_unit
         self._report = reporter or default_reporter()
         on_terminal = isinstance(self._report, TerminalReporter)
         self._every = (0.2 if on_terminal else 10.0) if every_seconds is None else every_seconds
         self._clock = clock
         self._meter = RateMeter(clock=clock)
-        self._done = 0
+        self._done = done
         self._reported = -1
         self._last = clock()
-        self._meter.mark(0)
+        self._meter.mark(done)
 
     def advance(self, by: int = 1, **details: float) -> None:
         """Count finished units; report at intervals and at the end."""
@@ -169,10 +172,10 @@ class Progress:
         self._report(
             ProgressUpdate(
                 job=self._job,
-                done=self._done,
-                total=self._total,
+                done=-(-self._done // self._per_unit),
+                total=-(-self._total // self._per_unit),
                 unit=self._unit,
-                rate=self._meter.mark(self._done),
+                rate=self._meter.mark(self._done) / self._per_unit,
                 details=details,
             )
         )

@@ -14,7 +14,6 @@ import os
 from typing import Any
 
 from detection_core.errors import ModelError, StorageError
-from detection_core.progress import Reporter
 from detection_core.redaction import clean
 from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache
@@ -102,7 +101,7 @@ def published_archive(model: PublishedModel) -> PublishedFile:
     return PublishedFile(address=model.address, folder="zoo", most_bytes=model.most_bytes)
 
 
-def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter | None = None) -> FetchedModel:
+def fetch_model(model: PublishedModel, *, mirror: str = "") -> FetchedModel:
     """Return a detector of the zoo; fetch and unpack it if it is not cached.
 
     See `fetch_file` for `mirror`.
@@ -115,14 +114,14 @@ def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter |
     if not _is_whole(folder):
         with _writing(published_archive(model).path):
             if not _is_whole(folder):
-                _unpack(model, folder, mirror, progress)
+                _unpack(model, folder, mirror)
     return FetchedModel(model=model, folder=folder)
 
 
-def _unpack(model: PublishedModel, folder: str, mirror: str, progress: Reporter | None) -> None:
+def _unpack(model: PublishedModel, folder: str, mirror: str) -> None:
     """Fill a detector's folder; record an archive only after it was unpacked successfully."""
     archive = published_archive(model)
-    fetched = _obtain(archive, mirror, progress)
+    fetched = _obtain(archive, mirror)
     if os.path.islink(folder):
         files.remove_tree(folder)  # Its target is not part of the cache.
     try:
@@ -152,7 +151,7 @@ def has_model(model: PublishedModel) -> bool:
     return os.path.exists(os.path.join(_folder_of(model), _UNPACKED))
 
 
-def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | None = None) -> str:
+def fetch_file(file: PublishedFile, *, mirror: str = "") -> str:
     """Return the cached path of a published file; fetch it if it is missing.
 
     A file that a user puts there counts as fetched.
@@ -161,7 +160,6 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
         file: the published file.
         mirror: URL, folder or object store folder with a copy under the same name. "":
             DETFLOW_WEIGHTS_MIRROR, or the publisher if it is unset.
-        progress: shows the progress of a download.
 
     Raises:
         ModelError: when it cannot be fetched, or has changed.
@@ -171,21 +169,21 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
         _compare(file, file.path)
         return file.path
     with _writing(file.path):
-        _obtain(file, mirror, progress)
+        _obtain(file, mirror)
         _remember(file)
     return file.path
 
 
-def _obtain(file: PublishedFile, mirror: str, progress: Reporter | None) -> bool:
+def _obtain(file: PublishedFile, mirror: str) -> bool:
     """Ensure that a file is cached and unchanged; return whether it was fetched now."""
     if is_file(file.path):
         _compare(file, file.path)
         return False
-    _fetch(file, mirror or os.environ.get(MIRROR_VARIABLE, ""), progress)
+    _fetch(file, mirror or os.environ.get(MIRROR_VARIABLE, ""))
     return True
 
 
-def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
+def _fetch(file: PublishedFile, mirror: str) -> None:
     """Download to a temporary name, compare, and rename."""
     source = _source(file, mirror)
     fetched = f"{file.path}.fetched"
@@ -193,7 +191,7 @@ def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
     try:
         if source.startswith(("http://", "https://")):
             _logger.info("fetching %s", clean(source))
-            download(source, fetched, most_bytes=file.most_bytes, progress=progress)
+            download(source, fetched, most_bytes=file.most_bytes)
         elif files.exists(source) and not files.is_dir(source):
             _copy(source, fetched, file.most_bytes)
         else:

@@ -4,7 +4,9 @@ import hashlib
 import io
 import itertools
 import json
+import logging
 import os
+import re
 import socket
 import time
 import urllib.parse
@@ -17,17 +19,22 @@ from detection_core.redaction import CleanFormatter
 from detection_core.zoo import cache_entries
 from detection_core.zoo import download as downloads
 from detection_core.zoo.cache_entries import file_digest
-from detection_core.zoo.download import Patience, Unreachable
+from detection_core.zoo.download import Unreachable
 from tests.support.cases import cases, refused
 from tests.support.local_server import endless, once, serve, serve_raw
 
 CONTENT = os.urandom(300_000)
 MOST = 10_000_000
-QUICK = Patience(attempts=3, wait_seconds=0.001)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(downloads, "_ATTEMPTS", 3)
+    monkeypatch.setattr(downloads, "_WAIT_SECONDS", 0.001)
 
 
 def download(address, folder, name="a.bin", **options):
-    downloads.download(address, str(folder / name), **{"most_bytes": MOST, "patience": QUICK, **options})
+    downloads.download(address, str(folder / name), **{"most_bytes": MOST, **options})
 
 
 def _fetch(server, tmp_path, path="/a.bin", **options):
@@ -104,7 +111,7 @@ def test_redirects_are_followed_but_in_no_circles_and_to_no_other_protocol(serve
 def test_without_a_network_one_attempt_is_enough(tmp_path, caplog):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/a"
-    refused(Unreachable, "refused", lambda: download(address, tmp_path, patience=Patience()))
+    refused(Unreachable, "refused", lambda: download(address, tmp_path))
     assert not caplog.records
 
 
@@ -151,7 +158,7 @@ def test_a_server_that_breaks_off_or_starts_again_and_again_is_given_up(server, 
 
     with serve_raw(answer) as address:
         refused(Unreachable, "broke after 3 of 1,000,000", download, address, tmp_path)
-    assert len(heads) == QUICK.attempts
+    assert len(heads) == downloads._ATTEMPTS
     (tmp_path / "more").mkdir()
     # Parts of another version every other time: as much arrives as before, and never more.
     server.ignores_if_range, server.cut_after = True, [100_000, 0] * 50
@@ -193,16 +200,14 @@ def test_a_disk_that_is_too_small_is_said_before_it_is_full_and_then(server, tmp
     monkeypatch.setattr(downloads._Part, "discard", lambda part: None)
     full = downloads._Part(str(tmp_path / "a.bin"), MOST)
     address = f"{server.address}/a.bin"
-    refused(OSError, "No space", downloads._transfer, address, full, lambda update: None)
+    refused(OSError, "No space", downloads._transfer, address, full)
 
 
-def test_progress_has_a_rate_and_an_end(server, tmp_path, monkeypatch):
-    server.files["/a.bin"] = os.urandom(3_000_000)
-    monkeypatch.setattr(downloads, "_REPORT_SECONDS_IN_LOGS", 0.0)
-    updates = []
-    _fetch(server, tmp_path, progress=updates.append)
-    assert updates[-1].finished and updates[-1].total == 3 and updates[-1].rate > 0
-    assert all(update.eta_seconds >= 0 for update in updates[1:])
+def test_progress_has_a_rate_and_an_end(server, tmp_path, caplog):
+    server.files["/a.bin"] = os.urandom(2_999_999)
+    with caplog.at_level(logging.INFO):
+        _fetch(server, tmp_path)
+    assert re.fullmatch(r"download \| megabyte 3/3 \| [\d.]+ megabytes/s", caplog.messages[-1])
 
 
 @cases("?token=tok-SENTINEL", "?sv=1&sig=a%2Bb%2FSENTINEL")
