@@ -16,9 +16,9 @@ import requests
 
 from detection_core.errors import StorageError
 from detection_core.redaction import CleanFormatter
-from detection_core.zoo import cache_entries
+from detection_core.zoo import cache as caches
 from detection_core.zoo import download as downloads
-from detection_core.zoo.cache_entries import file_digest
+from detection_core.zoo.cache import file_digest
 from detection_core.zoo.download import Unreachable
 from tests.support.cases import cases, refused
 from tests.support.local_server import endless, once, serve, serve_raw
@@ -280,7 +280,8 @@ def test_a_redirect_s_body_is_not_read_and_https_stays_https(tmp_path):
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache_entries, "_SETTLED_NS", -1)
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path))
+    monkeypatch.setattr(caches, "_SETTLED_NS", -1)
     path = tmp_path / "zoo" / "ckpt-0.data"
     path.parent.mkdir()
     path.write_bytes(b"weights")
@@ -294,31 +295,31 @@ def test_a_file_that_stays_is_read_once_unless_it_was_written_just_now(tmp_path,
     reads, whole = [], hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", lambda *a: reads.append(a) or whole(*a))
     with monkeypatch.context() as young:
-        young.setattr(cache_entries, "_SETTLED_NS", 60_000_000_000)
+        young.setattr(caches, "_SETTLED_NS", 60_000_000_000)
         for _ in range(2):
-            file_digest(str(tmp_path), str(file))
+            file_digest(str(file))
     assert len(reads) == 2 and not (tmp_path / "digests").exists()
     for _ in range(3):
-        assert file_digest(str(tmp_path), str(file)) == SMALL
-        assert file_digest(str(tmp_path), str(file), "md5") == hashlib.md5(b"weights").hexdigest()
+        assert file_digest(str(file)) == SMALL
+        assert file_digest(str(file), "md5") == hashlib.md5(b"weights").hexdigest()
     assert len(reads) == 4
 
 
 def test_every_change_is_seen_and_only_the_latest_checksums_are_kept(tmp_path, file, monkeypatch):
-    monkeypatch.setattr(cache_entries, "_KEPT", 1)
-    file_digest(str(tmp_path), str(file))
+    monkeypatch.setattr(caches, "_KEPT_DIGESTS", 1)
+    file_digest(str(file))
     before = file.stat()
     while time.time_ns() - before.st_ctime_ns < 20_000_000:  # a tick of the file system's clock
         time.sleep(0.005)
     file.write_bytes(b"WEIGHTS")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert file_digest(str(tmp_path), str(file)) == LARGE
+    assert file_digest(str(file)) == LARGE
     other = file.with_name("other")
     other.write_bytes(b"weights")
     os.replace(other, file)
-    assert file_digest(str(tmp_path), str(file)) == SMALL
+    assert file_digest(str(file)) == SMALL
     file.rename(other)
-    file_digest(str(tmp_path), str(other))
+    file_digest(str(other))
     (note,) = (tmp_path / "digests").iterdir()
     assert json.loads(note.read_text()) == SMALL
 
@@ -326,12 +327,12 @@ def test_every_change_is_seen_and_only_the_latest_checksums_are_kept(tmp_path, f
 @cases("", "[]", "3", f'"{LARGE}', "\xff", None)
 def test_notes_of_something_else_are_written_again_where_they_can_be(file, *, text):
     root = file.parents[1]
-    file_digest(str(root), str(file))
+    file_digest(str(file))
     (note,) = (root / "digests").iterdir()
     if text is None:
         note.unlink()
         note.mkdir()
     else:
         note.write_text(text, encoding="latin-1")
-    assert file_digest(str(root), str(file)) == SMALL
+    assert file_digest(str(file)) == SMALL
     assert text is None or json.loads(note.read_text()) == SMALL
