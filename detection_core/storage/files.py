@@ -290,10 +290,10 @@ def copy_file(source: str, destination: str) -> None:
     """Copy one file, atomically at the destination."""
     here, source = _locate(source)
     there, destination = _locate(destination)
-    if isinstance(here, LocalDisk):
+    if here is there and not isinstance(there, LocalDisk):
+        there.copy(source, destination)
+    elif isinstance(here, LocalDisk) and not isinstance(there, LocalDisk):
         there.upload(source, destination)
-    elif here is there:
-        here.copy(source, destination)
     else:
         with there.atomic_file(destination) as file:
             here.read_into(file, source)
@@ -306,7 +306,8 @@ def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> 
         OSError: with EINVAL for a local source that is not regular, EFBIG for more than `most_bytes`.
     """
     store, source = _locate(source)
-    store.download(source, local_path, most_bytes)
+    with open(local_path, "wb") as file:
+        store.read_into(file, source, most_bytes)
 
 
 @contextlib.contextmanager
