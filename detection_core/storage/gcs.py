@@ -84,6 +84,7 @@ class GcsStore(ObjectStore):
             raise
 
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:
+        # Emulators heed conditions only for this type of upload.
         boundary = uuid.uuid4().hex
         about = json.dumps({"name": key}).encode()
         body = b"".join(

@@ -79,7 +79,7 @@ class LocalDisk:
 
     # Reading
 
-    def open_regular(self, path: str, limit: int) -> IO[bytes]:
+    def open_regular(self, path: str, limit: int = sys.maxsize) -> IO[bytes]:
         """Open a regular file of at most `limit` bytes.
 
         Raises:
@@ -103,9 +103,9 @@ class LocalDisk:
             return file.read()
 
     def content_state(self, path: str) -> str:
-        """Return the checksum of a file."""
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """Return the checksum of a regular file."""
+        with self.open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # a raw file
 
     def read_into(self, out: IO[bytes], path: str, most_bytes: int = sys.maxsize) -> None:
         """Copy a regular file into another; errors as in `open_regular`."""

@@ -135,15 +135,12 @@ class S3Store(ObjectStore):
         # s3fs turns the store's answer into an OSError and keeps the original as its cause.
         answered = error.__cause__ if isinstance(error, OSError) else error
         if isinstance(answered, ClientError):
-            return self._said(answered.response["Error"], path)
+            code, message = (answered.response["Error"].get(name, "") for name in ("Code", "Message"))
+            if code in _MISSING:
+                return missing(path)
+            return taken(path) if code in _TAKEN else self._refused(path, f"{code} ({message})")
         if isinstance(error, FileNotFoundError):
             return missing(path)
         if isinstance(error, BotoCoreError | HTTPClientError | BrokenOff | FSTimeoutError | TimeoutError):
             return self._unanswered(path, error, _endpoint() or "AWS", "AWS_ENDPOINT_URL")
         return None
-
-    def _said(self, answer: dict[str, Any], path: str) -> Exception:
-        code, message = answer.get("Code", ""), answer.get("Message", "")
-        if code in _MISSING:
-            return missing(path)
-        return taken(path) if code in _TAKEN else self._refused(path, f"{code} ({message})")

@@ -132,11 +132,6 @@ def shard_cache() -> ShardCache:
 _failures: collections.deque[DataError] = collections.deque(maxlen=100)
 
 
-def fetch(shard: RecordFile) -> str:
-    """Return the path of a local copy from `shard_cache()`; see `ShardCache.fetch`."""
-    return shard_cache().fetch(shard)
-
-
 def fetch_in_dataset(shard: RecordFile) -> str:
     """Fetch a shard, inside a function that tf.data calls.
 
@@ -144,7 +139,7 @@ def fetch_in_dataset(shard: RecordFile) -> str:
         RuntimeError: in place of a DataError; `find_failure` finds that one by the text of tf.data's error.
     """
     try:
-        return fetch(shard)
+        return shard_cache().fetch(shard)
     except DataError as e:
         _failures.append(e)
         raise RuntimeError(str(e)) from e

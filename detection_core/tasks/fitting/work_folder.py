@@ -177,18 +177,8 @@ def _locked(folder: str) -> Iterator[None]:
     if files.is_remote(folder):
         yield
         return
-    with contextlib.ExitStack() as held:
-        path = os.path.join(folder, _LOCK)
-        try:
-            held.enter_context(local_lock.lock(path, wait=False))
-        except BlockingIOError:
-            _logger.warning("%s: another process trains exactly this; waiting for it to end", folder)
-            while True:
-                try:
-                    held.enter_context(local_lock.lock(path))
-                    break
-                except FileNotFoundError:
-                    files.make_dirs(folder)  # pruned by the process that held the lock
+    busy = "another process trains exactly this; waiting for it to end"
+    with local_lock.lock(os.path.join(folder, _LOCK), busy):
         yield
 
 
@@ -201,7 +191,7 @@ def _prune(root: str, keep_finished: int, keep: str) -> None:
     finished.sort(key=lambda name: os.path.getmtime(marks[name]), reverse=True)
     for name in finished[max(0, keep_finished - 1) :]:
         path = os.path.join(root, name, _LOCK)
-        with contextlib.suppress(BlockingIOError), local_lock.lock(path, wait=False):
+        with contextlib.suppress(BlockingIOError), local_lock.lock(path, BlockingIOError()):
             files.remove_tree(os.path.join(root, name))
 
 

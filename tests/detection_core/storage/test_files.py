@@ -255,7 +255,7 @@ def test_a_lock_file_keeps_its_content_is_no_link_or_folder_and_is_taken_anew_on
     assert not local_lock.is_locked(path) and not local_lock.is_locked(str(tmp_path / "none"))
     with local_lock.lock(path):
         assert local_lock.is_locked(path)
-        with pytest.raises(BlockingIOError), local_lock.lock(path, wait=False):
+        with pytest.raises(BlockingIOError), local_lock.lock(path, BlockingIOError()):
             pass
     assert files.read_text(path) == "kept" and not local_lock.is_locked(path)
     with local_lock.lock(path), few_descriptors(0), pytest.raises(OSError, match="Too many open files"):

@@ -143,7 +143,7 @@ def test_a_failure_inside_tf_data_is_found_by_its_text(bucket, tmp_path, monkeyp
     assert "expected an answer from the object store" in str(error.__cause__)
     assert module.find_failure(text) is error.__cause__ and module.find_failure("UnknownError") is None
     assert Path(module.fetch_in_dataset(shard)).read_bytes() == b"data"
-    monkeypatch.setattr(module, "fetch", lambda shard: (_ for _ in ()).throw(DataError("gone")))
+    monkeypatch.setattr(ShardCache, "fetch", lambda *_: (_ for _ in ()).throw(DataError("gone")))
     for _ in range(100):
         refused(RuntimeError, "gone", module.fetch_in_dataset, shard)
     assert module.find_failure(text) is None, "only the latest are kept"
