@@ -160,7 +160,6 @@ def check_loggers(options: LoggerOptions) -> None:
 
 def open_loggers(options: LoggerOptions, folder: str) -> list[Logger]:
     """Open the loggers of a training after `check_loggers`; `folder` keeps the ids of their runs."""
-    check_loggers(options)
     loggers: list[Logger] = [MetricLines()] if options.metric_lines else []
     for tracker, values in options.trackers.items():
         run = capability(_PACKAGES[tracker]).open_run(values, folder)

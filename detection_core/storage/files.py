@@ -116,14 +116,10 @@ def read_user_text(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> st
         if "\0" in text:
             raise ConfigError(f"expected a {what} in text format, found null characters", where=path)
         return text
-    except ConfigError:
-        raise
     except UnicodeDecodeError as error:
         message = f"expected a {what} in text format, found bytes that are not UTF-8 text"
         raise ConfigError(message, where=path) from error
-    except Exception as error:  # Clients of stores raise errors of any class.
-        if not isinstance(error, OSError | ValueError) and not is_remote(path):
-            raise
+    except (OSError, ValueError, DataError) as error:
         raise ConfigError(_explained(error, what), where=path) from error
 
 
@@ -312,13 +308,13 @@ def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> 
 
 @contextlib.contextmanager
 def local_copy(path: str) -> Iterator[str]:
-    """Yield a path that TensorFlow can open: the file or folder itself, or a copy deleted after the block.
+    """Yield a local path: the file or folder itself, or a copy of a remote one, deleted after the block.
 
     Raises:
         FileNotFoundError: when nothing is there.
         DataError: when the store does not answer.
     """
-    if opened_by_tensorflow(path):
+    if not is_remote(path):
         yield path
         return
     with ScratchFolder() as scratch:

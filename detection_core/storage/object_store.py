@@ -294,10 +294,4 @@ def _all_at_once(call: Any, arguments: Sequence[Any], workers: int) -> None:
         call(arguments[0])
         return
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(call, argument) for argument in arguments]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        list(pool.map(call, arguments))  # cancels the other calls at an error
