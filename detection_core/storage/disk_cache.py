@@ -83,22 +83,21 @@ class Cache:
 
     def shrink(self) -> None:
         """Remove the least recently used files, and files of killed processes."""
+        now, found = time.time(), []
+        for entry in os.scandir(self.folder):
+            with contextlib.suppress(FileNotFoundError):
+                state = entry.stat()
+                if entry.name.endswith(_PARTIAL):
+                    if now - state.st_mtime > _LEFTOVER_SECONDS:
+                        os.remove(entry.path)
+                elif entry.is_file():
+                    found.append((state.st_mtime, state.st_size, entry.path))
         total = 0
-        for number, (_, size, path) in enumerate(sorted(self._files(), reverse=True)):
+        for number, (_, size, path) in enumerate(sorted(found, reverse=True)):
             total += size
             if total > self.most_bytes and number >= self.newest:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(path)
-
-    def _files(self) -> Iterator[tuple[float, int, str]]:
-        now = time.time()
-        for entry in os.scandir(self.folder):
-            with contextlib.suppress(FileNotFoundError):
-                state = entry.stat()
-                if entry.name.endswith(_PARTIAL) and now - state.st_mtime > _LEFTOVER_SECONDS:
-                    os.remove(entry.path)
-                elif entry.is_file() and not entry.name.endswith(_PARTIAL):
-                    yield state.st_mtime, state.st_size, entry.path
 
 
 def entry_key(*parts: str | bytes) -> str:

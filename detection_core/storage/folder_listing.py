@@ -1,10 +1,10 @@
 """List a folder tree, within limits, to find out what kind of data it holds."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -68,20 +68,14 @@ class FolderListing:
 
         Both are empty for what cannot be read, such as a pipe.
         """
-        try:
-            return _ends(self.path(name), length)
-        except OSError:
-            return b"", b""
-
-
-def _ends(path: str, length: int) -> tuple[bytes, bytes]:
-    with files.open_regular(path, sys.maxsize) as file:
-        head = file.read(length)
-        size = file.seek(0, os.SEEK_END)
-        if size <= len(head):
-            return head, b""
-        file.seek(max(len(head), size - length))
-        return head, file.read(length)
+        with contextlib.suppress(OSError), files.open_regular(self.path(name)) as file:
+            head = file.read(length)
+            size = file.seek(0, os.SEEK_END)
+            if size <= len(head):
+                return head, b""
+            file.seek(max(len(head), size - length))
+            return head, file.read(length)
+        return b"", b""
 
 
 def list_folder(root: str, *, bounded: bool = False) -> FolderListing:

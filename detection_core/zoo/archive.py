@@ -13,7 +13,6 @@ from detection_core.zoo.networks import ARCHIVE_SUFFIX
 
 CHECKPOINT = "checkpoint"
 """Folder of the checkpoint in an archive."""
-CONFIG = PIPELINE_CONFIG
 
 MOST_MEMBERS = 1_000
 MOST_BYTES = 4 << 30
@@ -72,7 +71,7 @@ def _unpack(tar: tarfile.TarFile, name: str, folder: str, where: str) -> set[str
         if source is None:
             continue
         seen.add(inside)
-        if inside == CONFIG or inside.startswith(f"{CHECKPOINT}/"):
+        if inside == PIPELINE_CONFIG or inside.startswith(f"{CHECKPOINT}/"):
             try:
                 write_member(source, os.path.join(folder, inside))
             except ValueError as error:

@@ -18,13 +18,14 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.json_values import decode, encode
 from detection_core.bounded.limits import parse_json_text
 from detection_core.errors import ModelError, StorageError
 from detection_core.redaction import clean
 from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache, entry_key
-from detection_core.zoo.archive import CHECKPOINT, CONFIG, unpack_detector
+from detection_core.zoo.archive import CHECKPOINT, unpack_detector
 from detection_core.zoo.download import Unreachable, download
 from detection_core.zoo.networks import PublishedModel
 
@@ -87,7 +88,7 @@ class FetchedModel:
     @property
     def config(self) -> str:
         """Return the path of its pipeline.config, which older archives lack."""
-        return os.path.join(self.folder, CONFIG)
+        return os.path.join(self.folder, PIPELINE_CONFIG)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

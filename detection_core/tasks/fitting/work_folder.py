@@ -171,15 +171,12 @@ def _take_up(folder: str, code_version: str) -> None:
     files.write_text(files.join(folder, CODE), "".join(f"{code}\n" for code in [*before, code_version]))
 
 
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
+def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
     """Hold a lock that the operating system releases at process exit; object stores have none."""
     if files.is_remote(folder):
-        yield
-        return
+        return contextlib.nullcontext()
     busy = "another process trains exactly this; waiting for it to end"
-    with local_lock.lock(os.path.join(folder, _LOCK), busy):
-        yield
+    return local_lock.lock(os.path.join(folder, _LOCK), busy)
 
 
 def _prune(root: str, keep_finished: int, keep: str) -> None:
