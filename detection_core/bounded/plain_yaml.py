@@ -174,10 +174,12 @@ class _Reader:
                 self._refuse(node, "expected no value that holds itself, by an alias")
             return size
         known[id(node)] = None
-        height, values, characters = 0, 1, 0
+        height, values, characters, children = 0, 1, 0, node.value
         if isinstance(node, yaml.ScalarNode):
-            characters = len(node.value)
-        for child in _children(node):
+            characters, children = len(node.value), ()
+        elif isinstance(node, yaml.MappingNode):
+            children = itertools.chain.from_iterable(node.value)
+        for child in children:
             below = self._measure(child, known)
             height, values, characters = max(height, below[0]), values + below[1], characters + below[2]
         self._check(node, height + 1, values, characters)
@@ -247,10 +249,3 @@ class _Reader:
     def _refuse_tag(self, node: yaml.Node) -> NoReturn:
         tag = node.tag.replace(_PREFIX, "!!", 1)
         self._refuse(node, f"expected a plain value, found the tag {shorten(tag)}; remove it")
-
-
-def _children(node: yaml.Node) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.SequenceNode):
-        yield from node.value
-    elif isinstance(node, yaml.MappingNode):
-        yield from itertools.chain.from_iterable(node.value)
