@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
-from detection_core.data.image_cache import ImageCache
 from detection_core.data.label_map import LabelMap
 from detection_core.data.records import CLASS_COLUMNS, OPTIONAL_COLUMNS, SIDES
 from detection_core.ops.objects import keep_objects, new_truth
@@ -34,7 +33,6 @@ class DecodeOptions:
         background_column: whether the first score is the background's.
         target_size: maps int32 [2], an image's rows and columns, to its size after resizing. JPEG files are
             then decoded at a reduced size. None: decode at full size.
-        cache: cache of decoded images; None: no caching.
     """
 
     masks: MaskType = ""
@@ -44,7 +42,6 @@ class DecodeOptions:
     score_columns: int = 0
     background_column: bool = False
     target_size: TargetSize | None = None
-    cache: ImageCache | None = None
 
 
 class DecodedExample(NamedTuple):
@@ -161,19 +158,6 @@ def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize 
     return image
 
 
-def _image(encoded: tf.Tensor, options: DecodeOptions) -> tf.Tensor:
-    """Return the pixels of an image file, uint8 [H, W, channels], from the cache if there is one."""
-
-    def decode() -> tf.Tensor:
-        return decode_pixels(encoded, channels=options.channels, target_size=options.target_size)
-
-    if options.cache is None:
-        return decode()
-    image = options.cache.kept(encoded, decode, f"{options.channels} {options.target_size}")
-    image.set_shape([None, None, options.channels])
-    return image
-
-
 def _decode_reduced(encoded: tf.Tensor, channels: int, target_size: TargetSize) -> tf.Tensor:
     size = tf.image.extract_jpeg_shape(encoded)[:2]
     ratios = tf.constant(_RATIOS[1:])[:, tf.newaxis]
@@ -279,7 +263,7 @@ def decode_example(
     options = options or DecodeOptions()
     fields = parse_record(serialized, options)
     encoded = fields["image/encoded"]
-    image = _image(encoded, options)
+    image = decode_pixels(encoded, channels=options.channels, target_size=options.target_size)
     boxes = tf.stack([fields[key] for key in SIDES], axis=-1)
     count = tf.shape(boxes)[0]
     with tf.control_dependencies([_columns_agree(fields, count)]):

@@ -23,9 +23,9 @@ from detection_core.storage.shard_cache import (
     FETCHED_AHEAD,
     RecordFile,
     Shard,
-    fetch,
     fetch_in_dataset,
     find_failure,
+    shard_cache,
     uri_of,
 )
 
@@ -108,7 +108,7 @@ def read_records(file: tf.Tensor | RecordFile) -> tf.data.Dataset:
     """Return the records of one file as string []; a tensor must name a path that TensorFlow can open."""
     path = file
     if isinstance(file, str | Shard):
-        path = uri_of(file) if files.opened_by_tensorflow(uri_of(file)) else fetch(file)
+        path = uri_of(file) if files.opened_by_tensorflow(uri_of(file)) else shard_cache().fetch(file)
     compressed = tf.strings.regex_full_match(path, r".*\.(gz|gzip)")
     return tf.data.TFRecordDataset(path, compression_type=tf.where(compressed, "GZIP", ""))
 

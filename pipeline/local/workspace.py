@@ -100,12 +100,7 @@ class Workspace:
         Remove incomplete files of killed runs.
         """
         files.make_dirs(self.root)
-        with contextlib.ExitStack() as held:
-            try:
-                held.enter_context(local_lock.lock(self._lock_path, wait=False))
-            except BlockingIOError:
-                _logger.info("run | another run is active in %s; waiting for it to end", self.root)
-                held.enter_context(local_lock.lock(self._lock_path))
+        with local_lock.lock(self._lock_path, "another run is active here; waiting for it to end"):
             self._remove_leftovers()
             yield
 

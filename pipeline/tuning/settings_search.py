@@ -151,17 +151,9 @@ def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any])
     return fields
 
 
-@contextlib.contextmanager
-def _alone_in(folder: str) -> Any:
-    with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(local_lock.lock(os.path.join(folder, ".lock"), wait=False))
-        except BlockingIOError as error:
-            text = (
-                "expected a search that no other process runs, found a running one; choose another --output"
-            )
-            raise ConfigError(text, where=folder) from error
-        yield
+def _alone_in(folder: str) -> contextlib.AbstractContextManager[None]:
+    text = "expected a search that no other process runs, found a running one; choose another --output"
+    return local_lock.lock(os.path.join(folder, ".lock"), ConfigError(text, where=folder))
 
 
 def _check_identity(folder: str, settings: PipelineSettings, space: Space, run: RunInfo) -> None:

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import logging
 import math
-import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +33,6 @@ from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.ops.tile_options import TileOptions
 from detection_core.storage import files
-from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.tasks.exporting import comparisons
 
 _logger = logging.getLogger(__name__)
@@ -106,11 +104,7 @@ def measure_memory(path: str) -> int | None:
     Args:
         path: of a TensorFlow Lite file, local or on an object store.
     """
-    with ScratchFolder() as folder:
-        local = path
-        if files.is_remote(path):
-            local = os.path.join(folder, "model.tflite")
-            files.copy_file(path, local)
+    with files.local_copy(path) as local:
         return measure_cold_start(local, threads=1, delegate="xnnpack").peak_memory_bytes
 
 
