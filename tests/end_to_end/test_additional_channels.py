@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from component_specs import ExampleGenJob
 from components.example_gen.run import run as make
-from detection_core.artifacts.detector import serving_dir
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.decode import ADDITIONAL_CHANNELS
@@ -110,7 +109,7 @@ def test_served_records_have_the_channels_and_encoded_files_cannot(trained, exam
     refused(ExportError, "expected an input with 4 channels", export_saved_model, *words)
     (file,) = (Path(examples) / "Split-eval").glob("*.tfrecord*")
     record = next(read_records(str(file)).as_numpy_iterator())
-    served = tf.saved_model.load(serving_dir(str(tmp_path / "tf_example"))).signatures["serving_default"]
+    served = tf.saved_model.load(str(tmp_path / "tf_example" / "saved_model")).signatures["serving_default"]
     found = served(tf.constant([record]))
     assert found["detection_boxes"].shape[0] == 1
 
