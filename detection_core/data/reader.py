@@ -295,7 +295,8 @@ class Reader:
                     where=uri_of(self.paths[0]),
                 ) from fault
             return _AHEAD_BYTES  # decoding reports the fault
-        return size.height * size.width * self.decoding.channels or _AHEAD_BYTES
+        channels = self.decoding.channels + self.decoding.additional_channels
+        return size.height * size.width * channels or _AHEAD_BYTES
 
 
 class _RecordReader(Reader):

@@ -189,7 +189,7 @@ class Family:
     Attributes:
         name: the arm of the `model` message that configures it, or the `name` of its `experimental_model`.
         build: (message, its field path, seed) -> detector. The message is checked; the seed sets the initial
-            weights, None makes them zeros.
+            weights, None makes them zeros. A keyword `channels` is passed for images that have more than 3.
         describe: (message, detector) -> the description that `validate` prints.
         rules: name of a message type that only this family has, for example `Ssd` -> its rules.
         settings: message -> name to value of all settings, with defaults of its named network; None: its
@@ -218,7 +218,7 @@ class Family:
     """
 
     name: str
-    build: Callable[[Any, str, int | None], Detector]
+    build: Callable[..., Detector]
     describe: Callable[[Any, Detector], FamilyDescription]
     loss_names: Mapping[str, str]
     rules: Mapping[str, Rules] = dataclasses.field(default_factory=dict)

@@ -236,7 +236,7 @@ def _say(what: str, before: float, after: float) -> None:
 
 def input_range(model: OneNetworkDetector[Any]) -> tuple[float, float]:
     """Return the smallest and largest value of a pixel after preprocessing."""
-    extremes = [model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy() for level in (0.0, 255.0)]
+    extremes = [model.preprocess(tf.fill([1, 1, 1, model.channels], level)).numpy() for level in (0.0, 255.0)]
     return float(np.min(extremes)), float(np.max(extremes))
 
 

@@ -38,7 +38,10 @@ def _decoded(name):
     table = class_text_table(LABELS) if options.get("label_map") else None
     masks, keypoints = options.get("instance_mask_type", ""), options.get("num_keypoints", 0)
     columns = 2 if options.get("load_multiclass_scores") else 0
-    decoding = DecodeOptions(masks=masks, keypoints=keypoints, score_columns=columns)
+    further = options.get("num_additional_channels", 0)
+    decoding = DecodeOptions(
+        masks=masks, keypoints=keypoints, score_columns=columns, additional_channels=further
+    )
     return decode_example(_record(CASES[name].inputs["example"]), table=table, options=decoding)
 
 
@@ -51,7 +54,8 @@ def test_golden(*, name):
     expected, decoded = CASES[name].outputs, _decoded(name)
     sample, count = decoded.sample, len(expected["groundtruth_boxes"])
     truth = sample.truth
-    np.testing.assert_array_equal(sample.image, expected["image"])
+    further = expected.get("image_additional_channels", expected["image"][..., :0])
+    np.testing.assert_array_equal(sample.image, np.concatenate([expected["image"], further], axis=-1))
     assert sample.source_id == CASES[name].params["decoded_strings"]["source_id"]
     np.testing.assert_allclose(truth.boxes, expected["groundtruth_boxes"], atol=1e-6)
     np.testing.assert_array_equal(truth.classes + 1, expected["groundtruth_classes"])
@@ -68,6 +72,30 @@ def test_golden(*, name):
     if name in ("keypoints", "keypoints_without_visibility"):
         np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
         np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
+
+
+def test_additional_channels_have_the_number_and_the_size_of_the_image():
+    def plane(number, height, width):
+        pixels = np.random.default_rng(number).integers(0, 256, (height, width, 1), np.uint8)
+        return tf.io.encode_png(pixels).numpy()
+
+    def record(*files):
+        fields = {"image/encoded": [image_bytes(4, 5)], module.ADDITIONAL_CHANNELS: list(files)}
+        return tf.constant(example(fields))
+
+    def decode(record, count):
+        options = DecodeOptions(additional_channels=count)
+        return decode_example(record, options=options).sample.image
+
+    first, second, turned = plane(0, 4, 5), plane(1, 4, 5), plane(0, 5, 4)
+    one = decode(record(first), 1)
+    assert one.shape == (4, 5, 4) and one.dtype == tf.uint8
+    np.testing.assert_array_equal(one[..., 3:], tf.io.decode_image(first))
+    np.testing.assert_array_equal(module.decode_record_pixels(record(first, second), 2)[..., :4], one)
+    assert decode(record(first), 0).shape == (4, 5, 3)
+    for files, count in (([first], 2), ([], 1), ([first, second], 1), ([turned], 1)):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            decode(record(*files), count)
 
 
 @cases((False, [0, 1]), (True, [1, 2]))
