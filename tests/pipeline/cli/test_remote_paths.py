@@ -10,6 +10,7 @@ from PIL import Image
 
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.label_errors import LABEL_ERRORS
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.artifacts.signature import sign_folder
 from detection_core.builders.detector import build_detector
@@ -60,6 +61,7 @@ compile: settings --override-file --output
 config: file --output --override-file --model-config --train-config --hparams --train-input --eval-config
 config: --eval-input --graph-rewriter
 data convert: --output
+data labels: --model --detections --config --override-file --output
 data preview: --data --override-file --examples --output
 data report: --output --config
 evaluate: --model --detections --annotations --watch --examples --output --baseline --slices --public-key
@@ -219,6 +221,12 @@ def test_data_are_shown_converted_fed_and_measured_there(store, cli):
     examples = ["--examples", f"{store}/examples"]
     cli.json("data", "preview", config[1], *examples, "-n", "1", "--output", f"{store}/fed")
     assert files.exists(f"{store}/fed/index.html")
+    files.write_text(f"{store}/found.json", json.dumps([]))
+    labels = ["data", "labels", f"{store}/examples", "--output", f"{store}/labels"]
+    told = cli.json(*labels, "--detections", f"{store}/found.json", code=2)["message"]
+    assert "expected detections of the images, found none" in told
+    found = cli.json(*labels, "--model", f"{store}/base", "--split", "eval", "--high-score", "1")
+    assert len(found["images"]) == 6 and LABEL_ERRORS.read(f"{store}/labels").images
     bench = ["bench", "input", config[1], *examples, "--no-step", "--images", "4", "--seconds", "0.05"]
     assert cli.json(*bench)["stages"]
     # What a person edits is written to this machine.
