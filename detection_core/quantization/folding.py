@@ -12,7 +12,7 @@ kernels; afterwards weight decay would change its outputs.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import tf_keras
 
 from detection_core.parts.layers.keras_layers import AddConstant
 from detection_core.parts.necks import WeightedFusion
-from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild, split_sums
+from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
@@ -52,34 +52,39 @@ class ScaledMap(tf_keras.layers.Layer):
         return {**super().get_config(), "per_channel": self.per_channel}
 
 
-def split_fusions(graph: NetworkGraph) -> NetworkGraph:
-    """Return the same computation with each weighted sum as products with a constant, and a sum.
+def split_sums(graph: NetworkGraph) -> NetworkGraph:
+    """Return the same computation with sums of two maps each, and weights of a sum as products before it.
 
-    These have integer kernels. In inference the weight of each map in a BiFPN's sum is constant, like a
-    normalisation's scale. It is folded in the same way: each weight becomes a separate trainable factor. The
-    weights are then no longer normalised, as a folded convolution has no batch normalisation.
+    The last partial sum keeps the sum's name. TensorFlow Lite adds two tensors at a time. If a layer adds
+    more, the intermediate sums have no range, and the converter leaves all of them in float.
 
-    Args:
-        graph: network to change; each sum keeps the weighted sum's name.
+    In inference the weight of each map in a BiFPN's sum is constant, like a normalisation's scale. It is
+    folded in the same way: each weight becomes a separate trainable factor. The weights are then no longer
+    normalised, as a folded convolution has no batch normalisation.
     """
-    calls: dict[str, LayerCall] = {}
-    for call in graph.calls.values():
-        if isinstance(call.layer, WeightedFusion):
-            calls |= {part.name: part for part in _parts(call)}
-        else:
-            calls[call.name] = call
-    return dataclasses.replace(graph, calls=calls)
+    calls = [part for call in graph.calls.values() for part in _parts(call)]
+    return dataclasses.replace(graph, calls={call.name: call for call in calls})
 
 
 def _parts(call: LayerCall) -> list[LayerCall]:
+    if type(call.layer) is tf_keras.layers.Add:
+        return _partial_sums(call.name, call.inputs)
+    if not isinstance(call.layer, WeightedFusion):
+        return [call]
     if len(call.inputs) == 1:
         return [_scaled(call, 0, call.name)]
-    sum_layer = tf_keras.layers.Add(name=call.name)
     if call.layer.is_plain:
-        return [dataclasses.replace(call, layer=sum_layer)]
+        return _partial_sums(call.name, call.inputs)
     products = [_scaled(call, index, f"{call.name}_share_{index}") for index in range(len(call.inputs))]
-    inputs = tuple(product.name for product in products)
-    return [*products, dataclasses.replace(call, layer=sum_layer, inputs=inputs)]
+    return [*products, *_partial_sums(call.name, [product.name for product in products])]
+
+
+def _partial_sums(name: str, inputs: Sequence[str]) -> list[LayerCall]:
+    sums, total = [], inputs[0]
+    for number, other in enumerate(inputs[1:], 1):
+        pair, total = (total, other), name if number == len(inputs) - 1 else f"{name}_part_{number}"
+        sums.append(LayerCall(name=total, layer=tf_keras.layers.Add(name=total), inputs=pair, many=True))
+    return sums
 
 
 def _scaled(call: LayerCall, index: int, name: str) -> LayerCall:
@@ -109,27 +114,15 @@ class FoldedNetwork:
     folded: dict[str, str]
 
 
-def fold_batch_norms(
-    network: tf_keras.Model, *, pairwise_sums: bool = False, weighted_sums: bool = False
-) -> FoldedNetwork:
+def fold_batch_norms(network: tf_keras.Model) -> FoldedNetwork:
     """Rebuild a network with each normalisation or offset folded into the convolution before it.
 
-    Args:
-        network: flat functional network; not changed.
-        pairwise_sums: split sums of more than two tensors; see `graph.split_sums`.
-        weighted_sums: split weighted sums; see `split_fusions`.
+    Its sums are split as in `split_sums`. The flat functional network is not changed; ModelError for others.
 
     Returns:
         A network with the outputs of `network(x, training=False)` up to rounding.
-
-    Raises:
-        ModelError: if the network is not flat and functional.
     """
-    graph = read_graph(network)
-    if weighted_sums:
-        graph = split_fusions(graph)
-    if pairwise_sums:
-        graph = split_sums(graph)
+    graph = split_sums(read_graph(network))
     folded = _foldable(graph)
     norms = {norm: convolution for convolution, norm in folded.items()}
     makers: dict[str, Callable[[], list[np.ndarray]]] = {}

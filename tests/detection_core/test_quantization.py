@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.errors import ModelError
 from detection_core.families.efficientdet.network import NodeFusion
 from detection_core.parts.layers.keras_layers import AddConstant
@@ -14,8 +14,8 @@ from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization import quantizers
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.equalisation import correct_biases
-from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_fusions
-from detection_core.quantization.graph import read_graph, rebuild, split_sums
+from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_sums
+from detection_core.quantization.graph import read_graph, rebuild
 from detection_core.quantization.layer_errors import OTHER, layer_groups
 from tests.support.cases import cases, refused
 from tests.support.small_detectors import small_detector
@@ -120,7 +120,7 @@ def fused(kind: type, method: str, maps: int) -> tf_keras.Model:
 
 
 def split(network: tf_keras.Model) -> tf_keras.Model:
-    return fold_batch_norms(network, pairwise_sums=True, weighted_sums=True).network
+    return fold_batch_norms(network).network
 
 
 @cases(
@@ -146,7 +146,7 @@ def test_each_factor_trains_shares_that_never_move_have_none_and_the_last_sum_ha
         assert all(gradient is not None for gradient in tape.gradient(loss, parts.trainable_weights))
     parts = split(fused(WeightedFusion, "attention", 3))
     assert not any(isinstance(layer, ScaledMap) for layer in parts.layers)
-    graph: Any = split_fusions(read_graph(fused(NodeFusion, "attn", 2)))
+    graph: Any = split_sums(read_graph(fused(NodeFusion, "attn", 2)))
     assert list(graph.calls) == ["map_0", "map_1", "sum_share_0", "sum_share_1", "sum"]
     assert graph.outputs == ("sum",)
     config = graph.calls["sum_share_0"].layer.get_config()
@@ -161,7 +161,7 @@ def test_each_factor_trains_shares_that_never_move_have_none_and_the_last_sum_ha
 def test_every_layer_of_a_family_is_in_a_part(*, family, others, backbone):
     expected = {f"backbone_{name}": f"backbone, stride {stride}" for name, stride in backbone.items()}
     expected |= others | {"class_logits": "class head"}
-    network = fold_batch_norms(small_detector(family).network, pairwise_sums=True).network
+    network = fold_batch_norms(small_detector(family).network).network
     groups = layer_groups(read_graph(network))
     assert {name: groups[name] for name in expected} == expected
     assert set(groups) == {layer.name for layer in network.layers} - {"image"}

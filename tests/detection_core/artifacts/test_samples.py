@@ -201,15 +201,15 @@ def test_a_file_says_class_and_five_decimals_and_is_read_back(tmp_path):
     assert Prediction(image="a.png", error="no image").as_json() == {"image": "a.png", "error": "no image"}
 
 
-def test_coverage_is_a_number_or_detailed_and_a_layer_without_a_range_says_nothing_of_one():
-    layers = [{"layer": "a", "kind": "Conv2D"}] * 2
-    for coverage in (0.75, {"fraction": 0.75, "convolutions": 4}):
-        text = json.dumps({"settings": SETTINGS, "quantized": layers, "coverage": coverage})
-        found = QUANTIZATION.parse(text, "quantization.json")
-        assert found.counts.fraction == 0.75 and (found.kinds, found.not_quantized) == ({"Conv2D": 2}, [])
+def test_layers_are_counted_by_their_kinds_and_one_without_a_range_says_nothing_of_one():
+    coverage = quantization.Coverage(
+        convolutions=2, quantized_convolutions=2, weights=6, quantized_weights=6, fraction=1.0
+    )
     layers = [QuantizedLayer(layer="a", range=(0.0, 6.0)), QuantizedLayer(layer="b", folded="bn")]
-    settings = quantization.QuantizationSettings(**SETTINGS)
-    text = QUANTIZATION.format(quantization.Quantization(settings=settings, quantized=layers))
+    settings = quantization.QuantizationOptions(**SETTINGS)
+    written = quantization.Quantization(settings=settings, quantized=layers, coverage=coverage)
+    assert written.kinds == {"layer": 2}
+    text = QUANTIZATION.format(written)
     first, second = json.loads(text)["quantized"]
     assert first["range"] == [0.0, 6.0] and "folded" not in first
     assert second["folded"] == "bn" and "range" not in second

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.artifacts.tflite_file import network_operators, read_graph
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.operator_times import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers

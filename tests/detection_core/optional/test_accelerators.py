@@ -5,10 +5,10 @@ import yaml
 
 from detection_core.allowed_values import OPERATION
 from detection_core.artifacts.flatbuffer_table import read_root, tables
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.artifacts.tflite_file import read_graph
 from detection_core.builders.detector import configured_model
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
 from detection_core.exporters.operator_times import operator_times, xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, repeat_by_copies
