@@ -44,6 +44,7 @@ def late(path: str, **given: Any) -> Callable[..., Any]:
 
 
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and std of an input, (pixel - mean) / std with pixels in 0..255; per channel, or one for all."""
 
 LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
 """Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs [..., anchors *

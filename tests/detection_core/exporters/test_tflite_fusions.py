@@ -109,6 +109,5 @@ def test_a_form_runs_in_integers_and_its_file_gives_what_the_quantized_network_g
     assert "ADD" in {operator.name for operator in inside}
     with ReferenceNetwork(function) as reference:
         images = [pixels[np.newaxis].astype(np.uint8) for pixels in PIXELS]
-        found = compare_layers(content, reference, images)
-    heads = {layer.layer: layer.db for layer in found.layers if layer.is_head}
-    assert found.unmatched_heads == () and min(heads.values()) > LEAST_DB, heads
+        found = compare_layers(content, reference, images, LEAST_DB)
+    assert found.unmatched == [] and min(found.heads.values()) > LEAST_DB, found.heads
