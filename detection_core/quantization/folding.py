@@ -1,4 +1,4 @@
-"""Fold batch normalisations and offsets into the convolution before them; unshare layers, split fusions.
+"""Fold batch normalisations and offsets into the convolution before them; unshare layers, split sums.
 
 Jacob et al., 2018, section 3.2, https://arxiv.org/abs/1712.05877.
 
@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.layers.keras_layers import AddConstant
+from detection_core.parts.layers.keras_layers import AddConstant, NearestResize
 from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild
 
@@ -52,8 +52,53 @@ class ScaledMap(tf_keras.layers.Layer):
         return {**super().get_config(), "per_channel": self.per_channel}
 
 
-def split_sums(graph: NetworkGraph) -> NetworkGraph:
-    """Return the same computation with sums of two maps each, and weights of a sum as products before it.
+@tf_keras.utils.register_keras_serializable(package="detflow")
+class CopiedCells(tf_keras.layers.Layer):
+    """Nearest-neighbour upsampling by whole factors, in operations that integer delegates run.
+
+    XNNPACK has no nearest-neighbour resizing, and the Edge TPU's compiler refuses its newer versions; the
+    sources are in accelerators.yaml. Each pyramid level would split the network again. A concatenation along
+    the channels repeats cells, one along the rows' axis repeats rows, and a reshape follows each.
+
+    Args:
+        factors: of rows and columns.
+        **settings: of every layer.
+    """
+
+    def __init__(self, factors: tuple[int, int], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.factors = tuple(factors)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Enlarge float32 [B, h, w, C]."""
+        (height, width, channels), (rows, columns) = inputs.shape[1:], self.factors
+        wide = tf.reshape(tf.concat([inputs] * columns, 3), [-1, height, columns * width, channels])
+        return tf.reshape(tf.concat([wide] * rows, 2), [-1, rows * height, columns * width, channels])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "factors": self.factors}
+
+
+# Most inputs of XNNPACK's concatenation.
+MOST_COPIES = 5
+
+
+def _factors(layer: Any) -> tuple[int, int] | None:
+    """Return the whole factors of a nearest-neighbour upsampling; None for anything else."""
+    is_nearest = isinstance(layer, NearestResize) or (
+        isinstance(layer, tf_keras.layers.UpSampling2D) and layer.interpolation == "nearest"
+    )
+    if not is_nearest or None in (*layer.input_shape[1:], *layer.output_shape[1:]):
+        return None
+    small, large = layer.input_shape[1:3], layer.output_shape[1:3]
+    factors = large[0] // small[0], large[1] // small[1]
+    is_whole = (small[0] * factors[0], small[1] * factors[1]) == tuple(large)
+    return factors if is_whole and min(factors) >= 1 and max(factors) <= MOST_COPIES else None
+
+
+def in_integer_operations(graph: NetworkGraph) -> NetworkGraph:
+    """Return the same computation with sums of two maps, products for their weights, and copies to upsample.
 
     The last partial sum keeps the sum's name. TensorFlow Lite adds two tensors at a time. If a layer adds
     more, the intermediate sums have no range, and the converter leaves all of them in float.
@@ -67,6 +112,8 @@ def split_sums(graph: NetworkGraph) -> NetworkGraph:
 
 
 def _parts(call: LayerCall) -> list[LayerCall]:
+    if factors := _factors(call.layer):
+        return [dataclasses.replace(call, layer=CopiedCells(factors, name=call.name))]
     if type(call.layer) is tf_keras.layers.Add:
         return _partial_sums(call.name, call.inputs)
     if not isinstance(call.layer, WeightedFusion):
@@ -117,12 +164,13 @@ class FoldedNetwork:
 def fold_batch_norms(network: tf_keras.Model) -> FoldedNetwork:
     """Rebuild a network with each normalisation or offset folded into the convolution before it.
 
-    Its sums are split as in `split_sums`. The flat functional network is not changed; ModelError for others.
+    Sums and upsampling are those of `in_integer_operations`. The flat functional network is not changed;
+    ModelError for others.
 
     Returns:
         A network with the outputs of `network(x, training=False)` up to rounding.
     """
-    graph = split_sums(read_graph(network))
+    graph = in_integer_operations(read_graph(network))
     folded = _foldable(graph)
     norms = {norm: convolution for convolution, norm in folded.items()}
     makers: dict[str, Callable[[], list[np.ndarray]]] = {}

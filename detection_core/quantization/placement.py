@@ -14,7 +14,7 @@ from typing import Any
 import tf_keras
 
 from detection_core.parts.layers.keras_layers import FUNCTIONS, AddConstant, MultiplyByConstant, NearestResize
-from detection_core.quantization.folding import ScaledMap
+from detection_core.quantization.folding import CopiedCells, ScaledMap
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 _layers = tf_keras.layers
@@ -28,6 +28,7 @@ COMPUTING = (
 MOVING = (
     _layers.Reshape, _layers.Flatten, _layers.Permute, _layers.ZeroPadding2D, _layers.Cropping2D,
     _layers.MaxPooling2D, _layers.AveragePooling2D, _layers.Dropout, NearestResize,
+    CopiedCells,
 )  # fmt: skip
 FUSING = (*WEIGHTED, _layers.Add, AddConstant)
 FUSED_ACTIVATIONS = ("linear", "relu", "relu6")

@@ -19,7 +19,6 @@ from detection_core.artifacts.tflite_metadata import METADATA_NAME, TFLiteDescri
 from detection_core.errors import ExportError, ModelError
 from detection_core.exporters import tflite_layers
 from detection_core.exporters.operator_times import xnnpack_delegation
-from detection_core.exporters.tflite import repeat_by_copies
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
@@ -112,33 +111,14 @@ def test_nothing_is_compared_without_heads_and_only_what_xnnpack_lacks_cuts_a_gr
         assert [[names[index] for index in part] for part in found.partitions] == parts
 
 
-IMAGE = np.random.default_rng(7).normal(size=(1, 3, 5, 6)).astype(np.float32)
-
-
-@cases(False, True)
-def test_copies_give_the_same_bits(*, half_pixel):
-    for rows, columns in ((6, 10), (9, 10), (3, 20), (15, 5)):
-        before = upsampling(rows, columns, half_pixel=half_pixel)
-        after = repeat_by_copies(before)
-        names = read_graph(after).operator_counts()
-        assert "RESIZE_NEAREST_NEIGHBOR" not in names
-        assert (names["CONCATENATION"], names["RESHAPE"]) == (2, 2)
-        for delegate in ("none", "xnnpack"):
-            found, expected = (infer(each, IMAGE, delegate)[0] for each in (after, before))
-            np.testing.assert_array_equal(found, expected)
-
-
 def test_xnnpack_takes_upsampling_in_one_part_and_shared_heads_are_right_on_every_level():
     before = upsampling(6, 10)
     names = [op.name for op in read_graph(before).operators]
     found = xnnpack_delegation(before)
     assert [names[index] for index in found.left] == ["RESIZE_NEAREST_NEIGHBOR"]
     assert len(found.partitions) == 2
-    found = xnnpack_delegation(repeat_by_copies(before))
-    assert found.left == () and len(found.partitions) == 1
-    for rows, columns in ((7, 10), (6, 11), (18, 5)):
-        content = upsampling(rows, columns)
-        assert repeat_by_copies(content) == content, (rows, columns)
+    names = read_graph(file_of("int8")).operator_counts()
+    assert "RESIZE_NEAREST_NEIGHBOR" not in names and len(xnnpack_delegation(file_of("int8")).partitions) == 1
     # TensorFlow's converter gives the bias that both levels share the scale of one of them.
     wanted, found = heads_of(file_of("float32"), INPUTS[0]), heads_of(file_of("int16x8"), INPUTS[0])
     assert found.keys() == wanted.keys() and len(wanted) == 2
