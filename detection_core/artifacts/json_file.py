@@ -109,20 +109,24 @@ class JsonFile(_Named[T]):
 
     def find(self, folder: str) -> T | None:
         """Read the file of an artifact's folder; return None if missing. Errors are those of `parse`."""
-        path = self.path(folder)
         try:
-            text = _read_text(path) if folder and files.exists(path) else None
-        except FileNotFoundError:
+            return self.read_file(self.path(folder)) if folder else None
+        except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def read_file(self, path: str) -> T:
+        """Read a file by its path; errors are those of `parse`, and OSError if there is none."""
+        try:
+            text = _read_text(path)
         except (OSError, UnicodeDecodeError) as error:
-            if is_exhausted(error):
+            if isinstance(error, FileNotFoundError | NotADirectoryError) or is_exhausted(error):
                 raise
             raise ContractError(
                 f"expected the JSON that {self.writer} writes, found what cannot be read ({error});"
                 f" {self.remedy}",
                 where=path,
             ) from error
-        return None if text is None else self.parse(text, path)
+        return self.parse(text, path)
 
     def find_usable(self, folder: str) -> T | None:
         """Read the file of an artifact's folder; return None, with a warning, if it is missing or damaged."""

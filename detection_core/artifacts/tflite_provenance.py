@@ -30,8 +30,7 @@ class Provenance:
         model: name of the detector.
         format: format of the file, such as `int8`.
         quantization: `none`, `aware` (quantization-aware training) or `post_training`.
-        made_from: source network: `float` or `quantization_aware`, in any file format; "" in files of early
-            versions.
+        made_from: source network: `float` or `quantization_aware`, in any file format.
         float_layers: layers deliberately kept in float32.
         config_hash: hash of the training's pipeline.config, independent of paths in it.
         data_fingerprint: fingerprint of the training examples' content.

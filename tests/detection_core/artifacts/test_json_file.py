@@ -285,7 +285,7 @@ def test_a_damaged_pointer_or_record_is_named_and_a_newer_one_refused_as_newer(t
 
 def test_a_pipe_is_no_pointer_and_numbers_are_those_that_tensorflow_serving_reads(tmp_path):
     os.mkfifo(tmp_path / "current.json")
-    refused(ContractError, "found a folder, a pipe, a device", published.read_deployment, str(tmp_path))
+    refused(ContractError, "found what cannot be read", published.read_deployment, str(tmp_path))
     assert published.version_numbers(["10", "9", ".9", "x", "²", "\u0661", "1.5", "-3"]) == [9, 10]
 
 
