@@ -193,7 +193,12 @@ class JsonLines(_Named[T]):
         version. Use `read` before writing the file again: it refuses these lines, so that none is lost.
         """
         found = []
-        for line, where in self._lines(folder):
+        try:
+            lines = list(self._lines(folder))
+        except OSError as error:
+            _logger.warning("%s is left out: %s", self.path(folder), error)
+            return []
+        for line, where in lines:
             try:
                 found.append(self.parse_line(line, where))
             except ContractError as error:
@@ -203,48 +208,6 @@ class JsonLines(_Named[T]):
     def _lines(self, folder: str) -> Iterator[tuple[bytes, str]]:
         """Yield each line undecoded with its position, so that an invalid line affects no other."""
         path = self.path(folder)
-        content = files.read_bytes(path) if folder and files.exists(path) else b""
+        content = files.read_regular(path, _MOST_BYTES) if folder and files.exists(path) else b""
         for number, line in enumerate(content.splitlines(), start=1):
             yield line, f"{path}:{number}"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class JsonList(_Named[T]):
-    """A file with one JSON list of objects; it cannot hold a version, so it has version 1.
-
-    A later version would be an object with a version field.
-    """
-
-    def format(self, values: Iterable[T]) -> str:
-        """Return the file's text."""
-        return json.dumps(encode(list(values)), indent=1) + "\n"
-
-    def write(self, folder: str, values: Iterable[T]) -> None:
-        """Write the file into an artifact's folder, atomically."""
-        files.write_text(self.path(folder), self.format(values))
-
-    def read_valid(self, folder: str) -> list[T]:
-        """Read the valid entries for a report; skip the others with a warning.
-
-        A file that is missing, damaged or of a newer version has no entries.
-        """
-        path, found = self.path(folder), []
-        for number, entry in enumerate(self._entries(path)):
-            try:
-                found.append(cast(T, decode(self.content, entry, f"[{number}]")))
-            except JsonFault as error:
-                _logger.warning("%s: an entry is left out: %s", path, error)
-        return found
-
-    def _entries(self, path: str) -> list[Any]:
-        if not files.exists(path):
-            return []
-        try:
-            entries = json.loads(_read_text(path))
-            if isinstance(entries, list):
-                return entries
-            version = entries.get(VERSION_KEY) if isinstance(entries, dict) else None
-            raise JsonFault(f"expected a list, of version {FIRST_VERSION}, found version {version}")
-        except (OSError, ValueError, RecursionError) as error:
-            _logger.warning("%s is left out: %s", path, error)
-            return []

@@ -172,7 +172,7 @@ def _readers(root):
         "run": ("runs/r1/run.json", _run_info(root), _runs),
         "metrics": ("art/evaluator/metrics.json", json.dumps(_METRICS), _runs),
         "curves": ("art/evaluator/curves.json", json.dumps(_CURVES), _runs),
-        "pictures": ("art/evaluator/pictures/index.json", json.dumps(pictures), _runs),
+        "pictures": ("art/evaluator/pictures/index.jsonl", "\n".join(map(json.dumps, pictures)), _runs),
         "dataset card": ("art/example_gen/dataset_card.json", json.dumps(card), _runs),
         "parity": ("art/tflite_exporter/parity.json", json.dumps(parity), _runs),
         "pushed": ("art/pusher/pushed.json", pushed, _runs),

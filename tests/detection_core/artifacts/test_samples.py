@@ -52,7 +52,7 @@ FOLDER = Path(__file__).parent / "samples"
 _NAMED = (CURRENT, CURVES, CARD, MANIFEST, HISTORY, METRICS, MODEL, PARITY, PUSHED, QUANTIZATION, REASONS)
 SAMPLES = {file.name: file for file in (*_NAMED, RUN, TRAIN_REPORT)} | {
     "1795305663.json": VERSION,
-    "pictures_index.json": PICTURES,
+    "pictures_index.jsonl": PICTURES,
     "prediction.json": PREDICTION,
     "quantized_train_report.json": QUANTIZATION_REPORT,
 }
@@ -96,9 +96,9 @@ def test_a_field_of_a_later_version_is_ignored_and_a_newer_layout_refused(*, nam
 
 
 def test_lines_lists_and_manifests_are_read_with_all_that_they_say(tmp_path):
-    text = read_sample("pictures_index.json")
+    text = read_sample("pictures_index.jsonl")
     (tmp_path / PICTURES.name).write_text(text)
-    assert PICTURES.format(PICTURES.read_valid(str(tmp_path))) == text
+    assert PICTURES.format(PICTURES.read(str(tmp_path))) == text
     (tmp_path / MANIFEST.name).write_text(read_sample(MANIFEST.name))
     assert [shard.examples for shard in read_manifest(str(tmp_path))] == [3, 2]
     lines = [HISTORY.parse_line(line, "history.jsonl") for line in read_sample("history.jsonl").splitlines()]
@@ -165,7 +165,7 @@ def write_index(folder: Path, *names: str) -> None:
     pictures = folder / "pictures"
     pictures.mkdir(exist_ok=True)
     entries = [{"kind": "miss", "file": name, "caption": name, "source_id": "1"} for name in names]
-    (pictures / "index.json").write_text(json.dumps(entries))
+    (pictures / "index.jsonl").write_text("\n".join(map(json.dumps, entries)))
 
 
 def test_pictures_of_the_folder_are_found_by_the_index_and_no_other_file_is_read(tmp_path, caplog):
@@ -181,7 +181,7 @@ def test_pictures_of_the_folder_are_found_by_the_index_and_no_other_file_is_read
     assert [p.read() for p in list_pictures(str(tmp_path))] == [b"", b""]
     assert "is no file of this folder" in caplog.text
     for text in ("{", "{}", "[3]", '["a"]', "[" * 100_000):
-        (tmp_path / "pictures" / "index.json").write_text(text)
+        (tmp_path / "pictures" / "index.jsonl").write_text(text)
         assert list_pictures(str(tmp_path)) == [], text
 
 
