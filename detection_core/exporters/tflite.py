@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from ai_edge_litert import schema_py_generated as schema
 
+from detection_core.artifacts.tflite_file import read_graph
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ExportError
@@ -122,37 +122,17 @@ def _quiet_converter() -> Iterator[None]:
         tensorflow_logger.setLevel(level)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class IntegerBias:
-    """A bias of an integer TensorFlow Lite file.
+def integer_biases(content: bytes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Read the biases of a file's convolutions: every int32 constant with a scale.
 
-    Attributes:
-        name: of its tensor.
-        codes: int32 [C], the bias is `codes * scale`.
-        scale: float32 [C] or [1], the input's scale times the kernel's.
+    Returns:
+        Name to int32 codes [C] and float64 scale [C] or [1]; the bias is their product.
     """
-
-    name: str
-    codes: np.ndarray
-    scale: np.ndarray
-
-
-def integer_biases(content: bytes) -> list[IntegerBias]:
-    """Read the biases of a file's convolutions: every int32 constant with a scale."""
-    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
-    return [
-        IntegerBias(
-            name=tensor.name.decode(),
-            codes=np.frombuffer(bytes(model.buffers[tensor.buffer].data), "<i4"),
-            scale=np.asarray(tensor.quantization.scale, np.float32),
-        )
-        for graph in model.subgraphs
-        for tensor in graph.tensors
-        if tensor.type == schema.TensorType.INT32
-        and model.buffers[tensor.buffer].data is not None
-        and tensor.quantization is not None
-        and tensor.quantization.scale is not None
-    ]
+    return {
+        tensor.name: (tensor.content.view("<i4"), np.asarray(tensor.quantization.scale))
+        for tensor in read_graph(content).tensors
+        if tensor.dtype == "int32" and tensor.is_constant and tensor.quantization
+    }
 
 
 def check_biases(content: bytes) -> None:
@@ -163,12 +143,12 @@ def check_biases(content: bytes) -> None:
     Raises:
         ExportError: names the first bias that does not fit.
     """
-    for bias in integer_biases(content):
-        too_large = np.flatnonzero(np.abs(bias.codes.astype(np.int64)) > MOST_BIAS)
+    for name, (codes, _) in integer_biases(content).items():
+        too_large = np.flatnonzero(np.abs(codes.astype(np.int64)) > MOST_BIAS)
         if too_large.size:
             raise ExportError(
                 f"expected biases up to {MOST_BIAS} in units of their scale, found"
-                f" {bias.codes[too_large[0]]} in channel {too_large[0]} of {bias.name}, and"
+                f" {codes[too_large[0]]} in channel {too_large[0]} of {name}, and"
                 f" {too_large.size - 1} more there; report it with the model's pipeline.config, and export"
                 " with formats=float32"
             )
