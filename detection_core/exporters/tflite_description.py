@@ -96,11 +96,11 @@ def model_metadata(
 
 
 def _image(description: TFLiteDescription) -> Table:
-    normalisation = {
+    normalisation: Table = {
         slots.NormalizationOptions.MEAN: np.asarray(description.mean, np.float32),
         slots.NormalizationOptions.STD: np.asarray(description.std, np.float32),
     }
-    pixels = {slots.ImageProperties.COLOR_SPACE: np.int8(slots.RGB)}
+    pixels: Table = {slots.ImageProperties.COLOR_SPACE: np.int8(slots.RGB)}
     return {
         slots.TensorMetadata.NAME: "image",
         slots.TensorMetadata.CONTENT: _content(slots.ContentProperties.IMAGE, pixels),
@@ -119,20 +119,20 @@ def _process_unit(kind: int, options: Table) -> Table:
 def _output(name: str, score_threshold: float) -> Table:
     content = _content(slots.ContentProperties.FEATURE, {})
     if name in ("boxes", "codes"):
-        order = {
+        order: Table = {
             slots.BoundingBoxProperties.INDEX: np.array(BOX_ORDER, np.uint32),
             slots.BoundingBoxProperties.TYPE: np.int8(slots.BOUNDARIES),
         }
         content = _content(slots.ContentProperties.BOUNDING_BOX, order)
     if name in LISTED:
         content[slots.Content.RANGE] = dict.fromkeys(slots.ValueRange, np.int32(2))
-    found = {slots.TensorMetadata.NAME: OUTPUT_NAMES[name], slots.TensorMetadata.CONTENT: content}
+    found: Table = {slots.TensorMetadata.NAME: OUTPUT_NAMES[name], slots.TensorMetadata.CONTENT: content}
     if name in LABELLED:
         file = {slots.AssociatedFile.NAME: LABEL_FILE, slots.AssociatedFile.TYPE: np.int8(LABELLED[name])}
         found[slots.TensorMetadata.ASSOCIATED_FILES] = [file]
     if name in ("scores", "raw_scores"):
         # Written even if 0: it is filled in after the measurement.
-        least = {slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD: np.float32(score_threshold)}
+        least: Table = {slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD: np.float32(score_threshold)}
         found[slots.TensorMetadata.PROCESS_UNITS] = [_process_unit(slots.SCORE_THRESHOLDING_OPTIONS, least)]
     return found
 
@@ -171,7 +171,7 @@ def _detector_metadata(decoding: BoxDecoding) -> Table:
     }
 
 
-_NUMBERS = {
+_NUMBERS: dict[Any, Any] = {
     np.uint8: number_types.Uint8Flags,
     np.int8: number_types.Int8Flags,
     np.int32: number_types.Int32Flags,
