@@ -168,7 +168,7 @@ def _readers(root):
         "push destination": ("current.json", current, _destination),
         "version record": ("versions/5.json", _VERSION, _destination),
         "verdict": ("reasons.json", '{"blessed": true, "reasons": ["a"]}', read_verdict),
-        "detector": (described, layout.format_info(info), layout.read_info),
+        "detector": (described, layout.MODEL.format(info), layout.read_info),
         "run": ("runs/r1/run.json", _run_info(root), _runs),
         "metrics": ("art/evaluator/metrics.json", json.dumps(_METRICS), _runs),
         "curves": ("art/evaluator/curves.json", json.dumps(_CURVES), _runs),

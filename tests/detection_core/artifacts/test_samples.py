@@ -267,7 +267,7 @@ def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_
     detector = tmp_path / "model"
     files.write_text(str(detector / layout.SERVING / layout.SAVED_MODEL), "graph")
     path = detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
-    files.write_text(str(path), layout.format_info(INFO))
+    files.write_text(str(path), layout.MODEL.format(INFO))
     refused(ContractError, "expected a detector folder", layout.serving_dir, str(tmp_path))
     files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
     found = r"assets.extra/detflow/model.json.*did not write"
@@ -275,7 +275,7 @@ def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_
     serving = str(detector / layout.SERVING)
     for given in (str(detector), serving):
         assert layout.serving_dir(given) == serving and layout.read_info(given) == INFO
-    known = json.loads(layout.format_info(INFO))
+    known = json.loads(layout.MODEL.format(INFO))
     path.write_text(json.dumps({**known, "colour": "blue"}))
     assert layout.read_info(str(detector)) == INFO
     path.write_text(json.dumps({"format_version": layout.MODEL.version + 1, "shape": [1, 2]}))
