@@ -31,11 +31,15 @@ class _Named(Generic[T]):
 
     Attributes:
         name: of the file in its artifact's folder; a pattern if names vary.
-        content: dataclass of the object, of each line, or of each entry.
+        content: dataclass of the object, or of each line.
+        writer: program that writes it, for errors.
+        remedy: what to do if it cannot be used, for errors.
     """
 
     name: str
     content: type[T]
+    writer: str
+    remedy: str
 
     def path(self, folder: str) -> str:
         """Return the file's path."""
@@ -47,8 +51,6 @@ class JsonFile(_Named[T]):
     """A JSON file of one object.
 
     Attributes:
-        writer: program that writes it, for errors.
-        remedy: what to do if it cannot be used, for errors.
         version: version of the layout; increased when an older reader would misread new files.
         version_key: key of the version in the file.
         indent: indent of the text; None writes one line.
@@ -56,8 +58,6 @@ class JsonFile(_Named[T]):
         allow_nan: write NaN and infinity, for diverged values; JavaScript's JSON lacks them.
     """
 
-    writer: str
-    remedy: str
     version: int = FIRST_VERSION
     version_key: str = VERSION_KEY
     indent: int | None = 1
@@ -149,15 +149,7 @@ class JsonFile(_Named[T]):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonLines(_Named[T]):
-    """A file with one JSON object per line. A line without a version has version 1.
-
-    Attributes:
-        writer: program that writes it, for errors.
-        remedy: what to do if it cannot be used, for errors.
-    """
-
-    writer: str
-    remedy: str
+    """A file with one JSON object per line. A line without a version has version 1."""
 
     @property
     def _line(self) -> JsonFile[T]:
