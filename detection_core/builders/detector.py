@@ -5,6 +5,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.input_pipeline import model_image_resizer, resizer_name
 from detection_core.config.check import check_detector
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
@@ -18,7 +19,6 @@ from detection_core.detectors.family import (
     family_of,
     model_message,
 )
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, ModelError
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.structures import COLOURS

@@ -89,7 +89,7 @@ def spread_evenly(total: int, count: int) -> tuple[int, ...]:
 def write_pictures(
     plan: PicturePlan, split: EvaluatedSplit, folder: str, options: PictureOptions | None = None
 ) -> list[PictureEntry]:
-    """Draw the planned pictures as JPEG files and write their `index.json`; return its contents.
+    """Draw the planned pictures as JPEG files and write their `index.jsonl`; return its contents.
 
     Pixels of the split are read only as far as needed.
     """

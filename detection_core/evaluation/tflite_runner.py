@@ -15,6 +15,7 @@ from detection_core.artifacts.tflite_metadata import (
     read_tensor_names,
 )
 from detection_core.bounded.plain_yaml import module_table
+from detection_core.detectors.family import Normalisation
 from detection_core.errors import ModelError
 from detection_core.evaluation.signature_runner import check_channels, checked_detections
 from detection_core.evaluation.tflite_trial import try_tflite
@@ -56,14 +57,6 @@ _QUANTIZED = (np.uint8, np.int8)
 _HALF_A_LEVEL = 0.51
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Normalisation:
-    """The network's input: (pixel - mean) / std, pixels in 0..255; one value per channel, or one for all."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-
 class TFLiteRunner:
     """A .tflite detector with post-processing, or without it and with MediaPipe's record, run in LiteRT.
 
@@ -85,7 +78,7 @@ class TFLiteRunner:
         verify_tflite(content, where=path)
         if normalisation is None:
             described = read_description(content, where=path)
-            normalisation = Normalisation(mean=described.mean, std=described.std)
+            normalisation = described.mean, described.std
         self._normalisation = normalisation
         try_tflite(content, where=path, threads=threads)
         try:
@@ -141,8 +134,8 @@ class TFLiteRunner:
         height, width, channels = (int(side) for side in self._input["shape"][1:])
         check_channels(image, channels, self.path)
         pixels = np.asarray(resize_pixels(tf.constant(image), tf.constant([height, width])))
-        mean = np.asarray(self._normalisation.mean, np.float32)
-        normalised = (pixels - mean) / np.asarray(self._normalisation.std, np.float32)
+        mean, std = (np.asarray(each, np.float32) for each in self._normalisation)
+        normalised = (pixels - mean) / std
         dtype = self._input["dtype"]
         if dtype == np.float32:
             return normalised

@@ -197,7 +197,7 @@ def counted_card(label_map: LabelMap, splits: Mapping[str, SplitCard]) -> Datase
         ],
         splits=splits,
         total=Totals(
-            images=sum(split.images or 0 for split in splits.values()),
+            images=sum(split.images for split in splits.values()),
             empty_images=sum(split.empty_images for split in splits.values()),
             objects=sum(split.objects for split in splits.values()),
         ),

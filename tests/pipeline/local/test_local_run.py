@@ -109,7 +109,7 @@ def test_the_summary_of_a_full_run_of_one_that_stopped_early_and_of_one_with_spa
     lite = {"file": "model_int8.tflite", "metrics": points, "passed": False, "size_bytes": 1}
     written = {
         "evaluator/evaluation/metrics": {"metrics": metrics, "blessed": True},
-        "tflite_exporter/parity/parity": {"files": [lite | {"latency_ms": 2.0}]},
+        "tflite_exporter/parity/parity": {"files": [lite | {"latency_ms": {"1": 2.0}}]},
         "pusher/pushed_model/pushed": {"pushed": False, "version": None, "reasons": ["mAP fell by 0.1"]},
     }
     for name, tree in written.items():
