@@ -10,6 +10,7 @@ from PIL import Image
 
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.detection_statistics import DETECTION_STATISTICS, MONITORING
 from detection_core.artifacts.label_errors import LABEL_ERRORS
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.artifacts.signature import sign_folder
@@ -69,6 +70,7 @@ export: --model --quantized-model --examples --output
 export-saved-model: --model --output --examples
 import: --config --checkpoint --label-map --output --override-file
 inspect: path --public-key
+monitor: model log --output
 predict: --model images --output --coco-images --public-key
 quantize: --config --model --examples --output --override-file
 report: workspace --output
@@ -269,6 +271,11 @@ def test_a_checkpoint_is_imported_measured_and_used(store, cli):
     measured = cli.json("evaluate", *model, *compared, "--output", f"{store}/evaluated")
     assert measured["images"] == 6 and measured["baseline"]
     assert json.loads(files.read_text(f"{store}/evaluated/evaluation/metrics.json")) == measured
+    statistics = files.read_text(DETECTION_STATISTICS.path(f"{store}/evaluated/evaluation"))
+    files.write_text(layout.extra_file(made["model"], DETECTION_STATISTICS.name), statistics)
+    seen = cli.json("monitor", made["model"], f"{store}/predicted", "--output", f"{store}/monitored")
+    assert seen["images"] == 1 and MONITORING.read(f"{store}/monitored").not_judged
+    assert files.exists(f"{store}/monitored/index.html")
 
 
 def test_results_of_any_program_are_measured_with_their_annotations(store, cli):
