@@ -201,7 +201,7 @@ _MORE_DEFAULTS = tuple(
     AnnotatedImage._field_defaults[name] for name in AnnotatedImage._fields[_OBJECTS_AT + 1 :]
 )
 _LABEL_AT = AnnotatedObject._fields.index("label")
-_DEFAULTS = (None,) * (len(AnnotatedObject._fields) - _LABEL_AT - 1)
+_DEFAULTS = tuple(AnnotatedObject._field_defaults[name] for name in AnnotatedObject._fields[_LABEL_AT + 1 :])
 
 
 def _object(name: str, box: list[float], *rest: Any) -> AnnotatedObject:
