@@ -1,8 +1,6 @@
 """Groups the annotations of each image on disk, for files that scatter them."""
 
-import collections
 import contextlib
-import itertools
 import marshal
 import math
 import sqlite3
