@@ -6,11 +6,14 @@ Inputs, outputs, roles and defaults are in the YAML, which `test_kfp_yaml.py` co
 import dataclasses
 import importlib
 
+import yaml
+
 from component_specs import JOBS
 from component_specs.annotations import encode_parameters, job_fields
 from component_specs.data_validator import CHECKS
 from component_specs.evaluator import THRESHOLDS
 from component_specs.example_gen import DEFAULT_SPLITS, SPANS, SPLITS, Spans, span_order
+from component_specs.kfp_yaml import DESCRIPTIONS, describe_fields
 from tests.support.cases import cases, refused
 
 
@@ -31,9 +34,11 @@ def test_every_job_is_frozen_and_documents_each_field_and_its_defaults_travel(*,
     job, fields = JOBS[component], job_fields(JOBS[component])
     assert job is getattr(importlib.import_module(f"component_specs.{component}"), job.__name__)
     assert job.__dataclass_params__.frozen
-    described = job.__doc__.split("Attributes:")[1]
-    for field in dataclasses.fields(job):
-        assert f"    {field.name}: " in described, f"{job.__name__}.{field.name} is not documented"
+    # Every field has a description, and the table has no others.
+    described, names = describe_fields(component), [field.name for field in dataclasses.fields(job)]
+    assert list(described) == names and all(described.values())
+    table = yaml.safe_load(DESCRIPTIONS.read_text())
+    assert table[component].keys() <= set(names) and list(table) == ["common", *JOBS]
     for parameter in fields.parameters.values():
         if not parameter.required:
             carried = parameter.encode(parameter.default)
