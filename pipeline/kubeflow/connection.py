@@ -100,14 +100,10 @@ class Connection:
         """Return the address of a page of the user interface, such as `runs/details/ID`."""
         return f"{self._ui_host}/#/{page}"
 
-    def is_at_least(self, version: str) -> bool:
-        """Tell whether the server is known to have at least a version, such as 2.17."""
-        numbers = _numbers(self.server_version)
-        return numbers is not None and numbers >= tuple(map(int, version.split(".")))
-
     def is_before(self, version: str) -> bool:
-        """Tell whether the server is known to be older than a version."""
-        return _numbers(self.server_version) is not None and not self.is_at_least(version)
+        """Tell whether the server is known to be older than a version, such as 2.17."""
+        numbers = _numbers(self.server_version)
+        return numbers is not None and numbers < tuple(map(int, version.split(".")))
 
     def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
         """Read a URL that the client has no function for.
@@ -160,15 +156,13 @@ class Connection:
                 "expected a namespace, as each user of this server has one, found none; give --namespace",
                 where=self.host,
             )
-        version = str(health.get("tag_name") or health.get("apiServerTagName") or "")
-        numbers = _numbers(version)
-        if numbers and numbers < tuple(map(int, OLDEST_SERVER.split("."))):
+        self.server_version = str(health.get("tag_name") or health.get("apiServerTagName") or "")
+        if self.is_before(OLDEST_SERVER):
             raise ClusterError(
-                f"expected a server {OLDEST_SERVER} or newer, found {version}; upgrade it: older ones do not "
-                "run what kfp compiles today",
+                f"expected a server {OLDEST_SERVER} or newer, found {self.server_version}; upgrade it: older"
+                " ones do not run what kfp compiles today",
                 where=self.host,
             )
-        self.server_version = version
 
 
 def forget_namespace(client: kfp.Client) -> None:

@@ -1,8 +1,4 @@
-"""A schedule on the server, as plain values, and its deletion.
-
-A run's workflow belongs to the schedule that started it. When Kubernetes deletes the schedule, it deletes the
-workflow too, but Kubeflow still reports the run as running. `remove` keeps active runs.
-"""
+"""A schedule on the server, as plain values."""
 
 import dataclasses
 import datetime
@@ -10,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.submission import pages
 from pipeline.schedule.trigger import format_interval
 
 
@@ -81,46 +76,3 @@ def schedule_from(connection: Connection, run: Any) -> Schedule:
 def _moment(found: datetime.datetime | None) -> datetime.datetime | None:
     """Return a time of a window; the server writes an open end as the zero time."""
     return found if found and found.year > 1970 else None
-
-
-# `propagation_policy` needs kubeflow/pipelines#12574, which 2.16 has.
-_LEAVES_RUNS_ALONE = "2.16"
-_ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
-
-
-def remove(connection: Connection, schedule: Schedule) -> list[str]:
-    """Delete a schedule; if that would stop active runs, pause it instead, and return their ids.
-
-    Raises:
-        ClusterError: from the server.
-    """
-    client = connection.client
-    if not connection.is_at_least(_LEAVES_RUNS_ALONE):
-        if schedule.enabled:
-            # Pause first, so that no run starts in between.
-            doing = f"pausing the schedule {schedule.name}"
-            connection.call(doing, client.disable_recurring_run, schedule.schedule_id)
-        under_way = _under_way(connection, schedule)
-        if under_way:
-            return under_way
-    connection.call(
-        f"deleting the schedule {schedule.name}",
-        client.recurring_runs.recurring_run_service_delete_recurring_run,
-        schedule.schedule_id,
-        propagation_policy="ORPHAN",
-    )
-    return []
-
-
-def _under_way(connection: Connection, schedule: Schedule) -> list[str]:
-    runs = pages(
-        connection,
-        f"looking for runs of the schedule {schedule.name}",
-        connection.client.list_runs,
-        "runs",
-        sort_by="created_at desc",
-        experiment_id=schedule.experiment_id,
-        namespace=connection.namespace,
-    )
-    mine = (run for run in runs if run.recurring_run_id == schedule.schedule_id)
-    return [f"run {run.run_id}" for run in mine if run.state not in _ENDED]

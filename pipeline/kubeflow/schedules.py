@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import datetime
 import difflib
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,12 +18,10 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow import package
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.recurring_run import Schedule, remove, schedule_from
+from pipeline.kubeflow.recurring_run import Schedule, schedule_from
 from pipeline.kubeflow.submission import PipelineVersion, filter_by_name, pages, start_run
 from pipeline.run_parameters import check_parameters, parse_parameters
 from pipeline.schedule.trigger import Trigger
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,7 +107,7 @@ def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
     """Return the schedule with a name or an id; ConfigError for none, with the nearest, or several."""
     every = list_schedules(connection)
     named = [s for s in every if s.name == name_or_id]
-    # Replaced schedules stay paused until their runs have ended.
+    # An interrupted replacement leaves the replaced schedule paused.
     replaced = {_replaced_by(s) for s in named}
     named = [s for s in named if s.enabled or s.schedule_id not in replaced]
     found = named or [s for s in every if s.schedule_id == name_or_id]
@@ -138,23 +135,27 @@ def delete(connection: Connection, schedule: Schedule) -> None:
     """Delete a schedule and any schedule that it replaced; active and past runs are kept.
 
     Raises:
-        ClusterError: from the server; or if deletion would stop active runs: then the schedule is paused.
+        ClusterError: from the server.
     """
+    _remove(connection, schedule)
     replaced = _replaced_by(schedule)
-    left = (
-        [s for s in list_schedules(connection, schedule.name) if s.schedule_id == replaced]
-        if replaced
-        else []
+    for other in list_schedules(connection, schedule.name) if replaced else ():
+        if other.schedule_id == replaced:
+            _remove(connection, other)
+
+
+def _remove(connection: Connection, schedule: Schedule) -> None:
+    """Delete one schedule.
+
+    A run's workflow belongs to the schedule that started it, so Kubernetes would delete it too, and Kubeflow
+    would report the run as running. `ORPHAN` keeps it; servers have it since 2.16 (kubeflow/pipelines#12574).
+    """
+    connection.call(
+        f"deleting the schedule {schedule.name}",
+        connection.client.recurring_runs.recurring_run_service_delete_recurring_run,
+        schedule.schedule_id,
+        propagation_policy="ORPHAN",
     )
-    for one in (schedule, *left):
-        kept_by = remove(connection, one)
-        if kept_by:
-            raise ClusterError(
-                f"{' and '.join(kept_by)} of this schedule is running, and this server, whose version is"
-                f" unknown, might stop it together with the schedule; {one.schedule_id} is paused: delete"
-                " it when the run has ended, or upgrade the server",
-                where=one.name,
-            )
 
 
 def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str:
@@ -207,8 +208,8 @@ _DESCRIPTION = "Made by `detflow schedule create`."
 def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
     """Finish interrupted replacements and return the schedule with the name; None without one.
 
-    Interrupted or concurrent calls of `apply`, or active runs, may leave several. The newest replacement
-    stays, or without one the oldest schedule. So of concurrent creators only the first keeps its schedule.
+    Interrupted or concurrent calls of `apply` may leave several. The newest replacement stays, or without one
+    the oldest schedule. So of concurrent creators only the first keeps its schedule.
     """
     found = list_schedules(connection, name)
     if len(found) < 2:
@@ -228,13 +229,7 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
         settled = set_enabled(connection, settled, enabled=True)
     for other in others:
         with _unless_gone():
-            if kept_by := remove(connection, other):
-                _logger.warning(
-                    "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "
-                    "`detflow schedule create` deletes it",
-                    other.schedule_id,
-                    " and ".join(kept_by),
-                )
+            _remove(connection, other)
     return settled
 
 
