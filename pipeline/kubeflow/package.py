@@ -187,7 +187,8 @@ def _parsed(document: dict[str, Any], path: str) -> dict[str, Any]:
         if not given:
             text = f"{key}: expected a value, found nothing; compile the pipeline again"
             raise ConfigError(text, where=path)
-    parsed: dict[str, Any] = json_format.MessageToDict(spec)
+    # A message's maps have a random order; kfp and the server sort them, too.
+    parsed: dict[str, Any] = json.loads(json_format.MessageToJson(spec, sort_keys=True))
     return parsed
 
 
