@@ -72,7 +72,7 @@ def _signature(component: str) -> list[inspect.Parameter]:
             for name, i in fields.inputs.items()
         ),
         *(
-            parameter(name, p.carried_as, required if p.required else p.encode(p.default))
+            parameter(name, p.codec.carried_as, required if p.required else p.codec.encode(p.default))
             for name, p in fields.parameters.items()
         ),
         *(parameter(name, dsl.Output[_ARTIFACTS[o.type.kfp]]) for name, o in fields.outputs.items()),

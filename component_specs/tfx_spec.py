@@ -45,7 +45,7 @@ class JobSpec(component_spec.ComponentSpec):
         super().__init_subclass__()
         fields = job_fields(job_type)
         cls.PARAMETERS = {
-            name: component_spec.ExecutionParameter(type=p.carried_as, optional=not p.required)
+            name: component_spec.ExecutionParameter(type=p.codec.carried_as, optional=not p.required)
             for name, p in fields.parameters.items()
         }
         cls.INPUTS = {

@@ -41,7 +41,7 @@ def bind_arguments(job_type: type[Job], argv: Sequence[str]) -> Job:
     for name in fields.outputs:
         parser.add_argument(f"--{name}", required=True, metavar="DIR")
     for name, parameter in fields.parameters.items():
-        kind = parameter.carried_as
+        kind = parameter.codec.carried_as
         parser.add_argument(f"--{name}", type=_boolean if kind is bool else kind, required=parameter.required)
     given = vars(parser.parse_args(argv))
     values = {**{name: given[name] for name in fields.outputs}, **decode_parameters(job_type, given)}
@@ -88,7 +88,7 @@ def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> d
         if text is None:
             continue
         try:
-            values[name] = parameter.decode(text)
+            values[name] = parameter.codec.decode(text)
         except ValueError as e:
             raise ConfigError(str(e), where=name) from e
     return values
