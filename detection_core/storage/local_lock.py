@@ -105,16 +105,19 @@ def _is_still(path: str, descriptor: int) -> bool:
 
 
 @contextlib.contextmanager
-def lock(path: str, *, wait: bool = True) -> Iterator[None]:
+def lock(path: str, *, wait: bool = True, refusal: Exception | None = None) -> Iterator[None]:
     """Hold a lock file, created if missing; the lock ends with its holder's process.
 
     Its folder must exist. Nothing is ever written to the file.
 
     Raises:
-        BlockingIOError: when another process holds it and `wait` is False.
+        BlockingIOError: when another process holds it and `wait` is False; `refusal` instead, if given.
         StorageError: when the path is not a lock file.
     """
-    descriptor = _locked(path, wait=wait)
+    try:
+        descriptor = _locked(path, wait=wait and refusal is None)
+    except BlockingIOError as error:
+        raise refusal or error from None
     try:
         yield
     finally:

@@ -137,13 +137,7 @@ class LocalSchedule:
     def exclusive(self) -> Iterator[None]:
         """Lock the workspace against a second scheduler; the lock of a killed one is released."""
         files.make_dirs(self._workspace)
-        with contextlib.ExitStack() as held:
-            try:
-                path = os.path.join(self._workspace, ".schedule.lock")
-                held.enter_context(local_lock.lock(path, wait=False))
-            except BlockingIOError as e:
-                raise ConfigError(
-                    "expected no other scheduler here, found one; stop it, or take another workspace",
-                    where=self._workspace,
-                ) from e
+        text = "expected no other scheduler here, found one; stop it, or take another workspace"
+        refusal = ConfigError(text, where=self._workspace)
+        with local_lock.lock(os.path.join(self._workspace, ".schedule.lock"), refusal=refusal):
             yield
