@@ -12,7 +12,6 @@ import os
 import re
 import select
 import signal
-import struct
 import sys
 import time
 from collections.abc import Sequence
@@ -61,7 +60,7 @@ def supervise(words: Sequence[str]) -> int | None:
         limits = _Limits(_number(SECONDS, _SECONDS), int(_number(GIGABYTES, 0.0) * 1e9))
     except ConfigError as error:
         return write_error(error, as_json=as_json)
-    board, parent = _Board(), os.getpid()
+    board, parent = _Board.from_buffer(mmap.mmap(-1, ctypes.sizeof(_Board))), os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*_HANDED_ON, signal.SIGCHLD))
     try:
         child = os.fork()
@@ -101,40 +100,31 @@ def _end_with(parent: int) -> None:
         os._exit(128 + signal.SIGKILL)
 
 
-class _Board:
-    """Shared memory with the child's notes, which outlives the child."""
+class _Board(ctypes.Structure):
+    """The child's notes, in shared memory that outlives the child.
 
-    _USES, _SIGNALLED, _PATH = struct.Struct("<Q"), struct.Struct("<d"), struct.Struct("<I2000s")
-    _SIGNALLED_AT, _PATH_AT = 8, 16
+    Attributes:
+        uses: number of begun and ended uses of a model: odd during a use.
+        signalled: time of the last signal, on the clock shared by both processes.
+    """
 
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, self._PATH_AT + self._PATH.size)
+    uses: int
+    signalled: float
+    _path: bytes
+    _fields_ = (("uses", ctypes.c_uint64), ("signalled", ctypes.c_double), ("_path", ctypes.c_char * 2000))
 
     def note_model(self, path: str) -> None:
         """Record that the use of a model begins, or with "" that it ends."""
-        if path:
-            content = os.fsencode(path)
-            self._PATH.pack_into(self._memory, self._PATH_AT, min(len(content), 2000), content)
-        self._USES.pack_into(self._memory, 0, self.uses + 1)
+        self._path = os.fsencode(path)[:2000] or self._path
+        self.uses += 1
 
     def note_signal(self, number: int) -> None:
-        self._SIGNALLED.pack_into(self._memory, self._SIGNALLED_AT, time.monotonic())
-
-    @property
-    def uses(self) -> int:
-        """Number of begun and ended uses: odd during a use."""
-        return int(self._USES.unpack_from(self._memory)[0])
-
-    @property
-    def signalled(self) -> float:
-        """Time of the last signal, on the clock shared by both processes."""
-        return float(self._SIGNALLED.unpack_from(self._memory, self._SIGNALLED_AT)[0])
+        self.signalled = time.monotonic()
 
     @property
     def model(self) -> str:
         """The last model in use, or ""."""
-        size, content = self._PATH.unpack_from(self._memory, self._PATH_AT)
-        return os.fsdecode(content[:size])
+        return os.fsdecode(self._path)
 
 
 class _Supervisor:

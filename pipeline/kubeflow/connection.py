@@ -112,7 +112,8 @@ class Connection:
         `doing`.
         """
         pool = self.api_client.rest_client.pool_manager
-        with pool.end_only() if end_only else contextlib.nullcontext():
+        pool.end_only = end_only
+        try:
             answer = self.call(
                 doing,
                 self.api_client.call_api,
@@ -123,6 +124,8 @@ class Connection:
                 _return_http_data_only=True,
                 _preload_content=False,
             )
+        finally:
+            pool.end_only = False
         return str(answer.data.decode("utf-8", "replace"))
 
     def _check_health(self) -> None:
@@ -246,21 +249,15 @@ def bounded_rest(configuration: Any, timeout: int) -> Any:
 
 
 class _BoundedPool:
-    """A connection pool that reads answers in chunks, within the limits."""
+    """A connection pool that reads answers in chunks, within the limits.
+
+    With `end_only` the end of a longer answer, such as a log, is kept instead of refusing it.
+    """
 
     def __init__(self, pool: Any, timeout: int) -> None:
         self._pool = pool
         self._timeout = timeout
-        self._end_only = False
-
-    @contextlib.contextmanager
-    def end_only(self) -> Iterator[None]:
-        """Keep the end of longer answers, such as logs, instead of refusing them."""
-        self._end_only = True
-        try:
-            yield
-        finally:
-            self._end_only = False
+        self.end_only = False
 
     def request(self, method: str, url: str, **more: Any) -> Any:
         """Send a request and return its answer, completely read."""
@@ -285,7 +282,7 @@ class _BoundedPool:
 
         most, until = ANSWER_MIB << 20, time.monotonic() + self._timeout
         announced = answer.headers.get("Content-Length", "")
-        if _SIZE.fullmatch(announced) and int(announced) > most and not self._end_only:
+        if _SIZE.fullmatch(announced) and int(announced) > most and not self.end_only:
             answer.close()
             raise _too_large(f"{int(announced) / (1 << 20):,.0f} MiB")
         pieces: collections.deque[bytes] = collections.deque()
@@ -293,7 +290,7 @@ class _BoundedPool:
         while piece := answer.read1(_CHUNK):
             pieces.append(piece)
             size += len(piece)
-            if size > most and not self._end_only:
+            if size > most and not self.end_only:
                 answer.close()
                 raise _too_large(f"more than {ANSWER_MIB} MiB")
             while size > most:
