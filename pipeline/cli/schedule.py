@@ -19,7 +19,7 @@ from pipeline.tables import Table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
-    from pipeline.kubeflow.recurring_run import Schedule
+    from pipeline.kubeflow.schedules import Schedule
     from pipeline.kubeflow.submission import Source
     from pipeline.schedule.trigger import Trigger
     from pipeline.settings.schedule_settings import ScheduleSettings

@@ -201,10 +201,8 @@ SCHEDULE_TIME_SINCE = "2.17"
 
 def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
     """Return the parameters whose placeholders RunChecker fills before any other step reads them."""
-    root = _root(spec)
     taken: dict[str, list[bool]] = {}
-    for task in root.get("dag", {}).get("tasks", {}).values():
-        inputs = task.get("inputs", {}).get("parameters", {})
+    for inputs in _task_inputs(spec):
         fills = any(s.get("runtimeValue", {}).get("constant") == SCHEDULE_TIME for s in inputs.values())
         for field, source in inputs.items():
             name = source.get("componentInputParameter")
@@ -214,20 +212,17 @@ def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
 
 def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
     """Return parameters whose defaults contain `[[ScheduledTime]]`; `""` stands for a constant with it."""
-    root = _root(spec)
-    defaults = {
-        name: entry.get("defaultValue")
-        for name, entry in root.get("inputDefinitions", {}).get("parameters", {}).items()
-    }
-    sources = (
-        source
-        for task in root.get("dag", {}).get("tasks", {}).values()
-        for source in task.get("inputs", {}).get("parameters", {}).values()
-    )
-    constants = any(_is_timed(source.get("runtimeValue", {}).get("constant")) for source in sources)
-    return frozenset(name for name, value in defaults.items() if _is_timed(value)) | (
-        {""} if constants else set()
-    )
+    declared = _root(spec).get("inputDefinitions", {}).get("parameters", {})
+    values = [(name, entry.get("defaultValue")) for name, entry in declared.items()]
+    sources = [source for inputs in _task_inputs(spec) for source in inputs.values()]
+    values += [("", source.get("runtimeValue", {}).get("constant")) for source in sources]
+    return frozenset(name for name, value in values if _is_timed(value))
+
+
+def _task_inputs(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the parameters given to each task of the pipeline: field to source."""
+    tasks = _root(spec).get("dag", {}).get("tasks", {})
+    return [task.get("inputs", {}).get("parameters", {}) for task in tasks.values()]
 
 
 def check_schedule_time(
