@@ -130,7 +130,7 @@ def _data_validator(settings: PipelineSettings) -> Step:
         parameters={
             **_named(settings.validation, "data_validator"),
             "overrides": step_configs.step_overrides(settings, quantize=False),
-            "checks": settings.validation.given_checks,
+            "checks": settings.validation.model_dump()["checks"],
             "schema_text": step_configs.schema_text(settings),
             "span_folder": FromCheck("span_folder"),
             "earlier_spans": FromCheck("earlier_spans"),

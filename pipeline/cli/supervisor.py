@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from detection_core import model_use
 from detection_core.errors import ConfigError, DetectionError, ModelError
@@ -39,13 +38,6 @@ _NATIVE_ENDS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, si
 _PR_SET_PDEATHSIG = 1
 
 
-class _Limits(NamedTuple):
-    """Limits of a model: seconds, and bytes of memory; 0: a share of the available memory."""
-
-    seconds: float
-    memory: int
-
-
 def supervise(words: Sequence[str]) -> int | None:
     """Fork: the child returns None and runs the verb, the parent returns its exit code.
 
@@ -57,7 +49,7 @@ def supervise(words: Sequence[str]) -> int | None:
         return None
     as_json = any(len(word) > 2 and "--json".startswith(word) for word in words)
     try:
-        limits = _Limits(_number(SECONDS, _SECONDS), int(_number(GIGABYTES, 0.0) * 1e9))
+        seconds, most_bytes = _number(SECONDS, _SECONDS), int(_number(GIGABYTES, 0.0) * 1e9)
     except ConfigError as error:
         return write_error(error, as_json=as_json)
     board, parent = _Board.from_buffer(mmap.mmap(-1, ctypes.sizeof(_Board))), os.getpid()
@@ -72,7 +64,7 @@ def supervise(words: Sequence[str]) -> int | None:
         model_use.listener, interruption.listener = board.note_model, board.note_signal
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return None
-    supervisor = _Supervisor(child, board, limits)
+    supervisor = _Supervisor(child, board, seconds, most_bytes)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         return supervisor.wait()
@@ -128,10 +120,14 @@ class _Board(ctypes.Structure):
 
 
 class _Supervisor:
-    """Waits for the child, forwards signals, and kills it beyond its limits."""
+    """Waits for the child, forwards signals, and kills it beyond its limits.
 
-    def __init__(self, child: int, board: _Board, limits: _Limits) -> None:
-        self._child, self._board, self._limits = child, board, limits
+    A model may take some seconds, and some bytes of memory; 0: a share of the available memory.
+    """
+
+    def __init__(self, child: int, board: _Board, seconds: float, most_bytes: int) -> None:
+        self._child, self._board = child, board
+        self._seconds, self._most_bytes = seconds, most_bytes
         self._uses, self._spent, self._most_memory = 0, 0.0, 0
         self._signals, writing = os.pipe()
         os.set_blocking(self._signals, False)
@@ -168,13 +164,12 @@ class _Supervisor:
         if uses != self._uses:
             self._uses, self._spent = uses, 0.0
             free = _available()
-            self._most_memory = self._limits.memory or (int(_MEMORY_SHARE * (free + memory)) if free else 0)
+            self._most_memory = self._most_bytes or (int(_MEMORY_SHARE * (free + memory)) if free else 0)
         if uses % 2 == 0:
             return
         self._spent += seconds
-        limit = self._limits.seconds
-        if self._spent > limit:
-            self._end(f"that has not come back after {limit:g} seconds", f"{SECONDS} if it is only slow")
+        if self._spent > self._seconds:
+            self._end(f"that has not come back after {self._seconds:g} seconds", f"{SECONDS} if it is only slow")
         if memory > self._most_memory > 0:
             most = f"{self._most_memory / 1e9:.1f} GB of memory"
             self._end(f"that takes more than {most}", f"{GIGABYTES} if it needs them")

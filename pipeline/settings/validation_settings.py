@@ -1,6 +1,6 @@
 """Settings of DataValidator."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
@@ -35,8 +35,3 @@ class ValidationSettings(Settings):
         except ConfigError as error:
             raise contradictions([(error.where.lstrip("."), error.message)]) from error
         return checks
-
-    @property
-    def given_checks(self) -> dict[str, dict[str, Any]]:
-        """Return the given values of each check."""
-        return dict(self.model_dump()["checks"])
