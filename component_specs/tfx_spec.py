@@ -19,12 +19,9 @@ def _artifact_type(name: str) -> Any:
     return types_module.new_class(name, (types.Artifact,), exec_body=lambda body: body.update(attributes))
 
 
-PipelineConfig = _artifact_type("PipelineConfig")
-DataBlessing = _artifact_type("DataBlessing")
-TFLiteModel = _artifact_type("TFLiteModel")
-QuantizationReport = _artifact_type("QuantizationReport")
-
-_OWN_TYPES = {cls.TYPE_NAME: cls for cls in (PipelineConfig, DataBlessing, TFLiteModel, QuantizationReport)}
+_OWN_NAMES = ("PipelineConfig", "DataBlessing", "TFLiteModel", "QuantizationReport")
+_OWN_TYPES = {name: _artifact_type(name) for name in _OWN_NAMES}
+globals().update(_OWN_TYPES)
 
 
 def artifact_class(artifact_type: ArtifactType) -> Any:

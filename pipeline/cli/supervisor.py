@@ -169,7 +169,8 @@ class _Supervisor:
             return
         self._spent += seconds
         if self._spent > self._seconds:
-            self._end(f"that has not come back after {self._seconds:g} seconds", f"{SECONDS} if it is only slow")
+            found = f"that has not come back after {self._seconds:g} seconds"
+            self._end(found, f"{SECONDS} if it is only slow")
         if memory > self._most_memory > 0:
             most = f"{self._most_memory / 1e9:.1f} GB of memory"
             self._end(f"that takes more than {most}", f"{GIGABYTES} if it needs them")
