@@ -18,6 +18,7 @@ from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.storage import files
 from detection_core.tasks import cross_validation
+from pipeline.cli import standalone
 from pipeline.cli.base import output_folder
 from pipeline.cli.data import examples_of, source_arguments
 from pipeline.cli.workflow import _describe_search
@@ -312,6 +313,8 @@ def test_defaults_are_the_component_s_and_flags_reach_it(monkeypatch, tmp_path, 
     assert given.use_regular_nms is True and given.max_detections == 20 and not given.headless
     assert given.representative_examples == 7 and given.formats == ("int8",)
     assert given.limits == {"int8": {"size_mb": 4}}
+    flags = {argument.flags[0]: argument.options for argument in standalone.export.all_arguments()}
+    assert flags["--max-map-drop"]["help"].endswith(f"(default: {TFLiteExporterJob.max_map_drop:g})")
 
 
 TRIALS = (
