@@ -37,7 +37,6 @@ TESTED_IN = {
     "pipeline/cli/test_cluster.py": "doctor schedule",
     "pipeline/cli/test_config.py": "zoo",
     "pipeline/kubeflow/test_kfp_backend.py": "pipeline/settings/step_ids",
-    "pipeline/kubeflow/test_schedules.py": "recurring_run",
     "pipeline/settings/test_settings_file.py": "schedule_settings",
 }
 # These read no config: builders, config and the families turn its fields into typed options.
