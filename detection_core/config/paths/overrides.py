@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from google.protobuf import text_encoding
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -29,6 +29,8 @@ from detection_core.config.text.text_proto import parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
+
+M = TypeVar("M", bound=Message)
 
 # Clears a field of any type; to set a text field to this word, quote it.
 UNSET = "unset"
@@ -98,6 +100,15 @@ def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEval
             raise ConfigError("expected a mapping of field paths to values, found none", where=path)
         return apply_overrides(config, found)
     return merge_override_text(config, files.read_user_text(path, what="file of overrides"), where=path)
+
+
+def with_fields(message: M, changes: Mapping[str, Any]) -> M:
+    """Return a copy of a message with fields set, path to value; see `set_field`."""
+    result = type(message)()
+    result.CopyFrom(message)
+    for path, value in changes.items():
+        set_field(result, path, value)
+    return result
 
 
 def set_field(message: Message, path: str, value: Any, *, where: str = "") -> None:
