@@ -1,5 +1,6 @@
 """Override and list single fields of a config by any path of the schema."""
 
+import copy
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -60,8 +61,7 @@ def apply_overrides(config: TrainEvalPipelineConfig, overrides: Overrides) -> Tr
     Raises:
         ConfigError: naming the path, the values that it accepts, and the nearest paths if it does not exist.
     """
-    result = type(config)()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     for path, value in overrides.items() if isinstance(overrides, Mapping) else overrides:
         for full_path, full_value in expand_short_name(result, path, value):
             set_field(result, full_path, full_value)
@@ -79,8 +79,7 @@ def merge_override_text(
     Raises:
         ConfigError: when the text does not fit the schema, with line and field.
     """
-    result = TrainEvalPipelineConfig()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     result.MergeFrom(parse_message(text, TrainEvalPipelineConfig, where=where))
     return result
 
@@ -104,8 +103,7 @@ def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEval
 
 def with_fields(message: M, changes: Mapping[str, Any]) -> M:
     """Return a copy of a message with fields set, path to value; see `set_field`."""
-    result = type(message)()
-    result.CopyFrom(message)
+    result = copy.deepcopy(message)
     for path, value in changes.items():
         set_field(result, path, value)
     return result
