@@ -17,4 +17,11 @@ def _chart(found: ComparedProperty) -> Chart:
     edges = [0.0] * len(found.bins)
     before, now = (Histogram(up_to=edges, counts=counts) for counts in found.counts)
     title = f"{found.name}: {'drifted' if found.drifted else 'as before'}"
-    return bar_chart(title, found.name, {"evaluated": before, "served": now}, found.bins, "counted")
+    ticks = found.bins if found.name == "class" else [_tick(name) for name in found.bins]
+    return bar_chart(title, found.name, {"evaluated": before, "served": now}, ticks, "counted")
+
+
+def _tick(name: str) -> str:
+    """Shorten the name of a bin to its lower edge, or to row/column."""
+    lower = name.replace("below ", "<").partition(" to ")[0].removesuffix(" and more")
+    return lower.replace("row ", "").replace(" column ", "/")
