@@ -210,7 +210,7 @@ def _rank(
     images, known = (_describe(some, len(classes), near) for some in (pool, labelled))
     limit = near.MAX_DISTANCE if near else 0
     candidates, alike = find_distinct(order, images, known, CANDIDATES * number, limit)
-    chosen = spread(images.embeddings[candidates], known.embeddings, number)
+    chosen = spread(images.embeddings[candidates], known.embeddings, totals[candidates], number)
     paths = [image.path for image in pool] + [image.path for image in reversed(labelled)]
     ranks = {candidates[each.index]: rank for rank, each in enumerate(chosen, start=1)}
     distances = {
@@ -239,7 +239,7 @@ def _describe(images: Sequence[_Seen], num_classes: int, near: Any) -> Described
     hashes = [near.perceptual_hash(image.grey) if near else None for image in images]
     words = [np.frombuffer(found or bytes(8 * _HASH_WORDS), np.uint64) for found in hashes]
     return Described(
-        embeddings=np.array(embeddings, np.float32).reshape(len(images), -1),
+        embeddings=np.array(embeddings, np.float32),
         hashes=np.array(words, np.uint64).reshape(-1, _HASH_WORDS),
         hashed=np.array([found is not None for found in hashes], bool),
     )

@@ -8,7 +8,9 @@ https://arxiv.org/abs/2211.11612). The parts are simpler than theirs, so that an
   https://arxiv.org/abs/1809.09875).
 - Difference is k-center-greedy of Sener and Savarese, "Active Learning for Convolutional Neural Networks: A
   Core-Set Approach" (2017, https://arxiv.org/abs/1708.00489). Theirs is a distance of a network's features,
-  which exported detectors do not output. Here it is that of detected objects and of a small grey picture.
+  which exported detectors do not output. Here it is that of detected objects and of a small grey picture. It
+  is multiplied by the uncertainty, as in the weighted problem of Dyer and Frieze, "A Simple Heuristic for the
+  p-Centre Problem" (1985), so that an image of which the detector is sure is not chosen for its look.
 """
 
 import dataclasses
@@ -24,6 +26,8 @@ _SIZES = (0.1, 0.3)
 """Square roots of a box's part of the image, which part small, medium and large objects."""
 _CELLS = 8
 """Rows and columns of the grey picture."""
+_LEAST_BITS = 1e-3
+"""Added to an uncertainty, so that the distance decides between images without detections."""
 _CHUNK = 1024
 
 
@@ -125,12 +129,15 @@ def find_distinct(
     return kept, alike
 
 
-def spread(embeddings: np.ndarray, known: np.ndarray, number: int) -> list[Chosen]:
-    """Choose images by k-center-greedy: each is the farthest from the known and from those before it.
+def spread(embeddings: np.ndarray, known: np.ndarray, bits: np.ndarray, number: int) -> list[Chosen]:
+    """Choose images by weighted k-center-greedy.
+
+    Each has the largest product of its uncertainty and its distance to the nearest known or earlier one.
 
     Args:
-        embeddings: float32 [K, D], best first; the first is chosen first if nothing is known.
-        known: float32 [L, D], may be empty.
+        embeddings: float32 [K, D].
+        known: float32 [L, D], may be empty; the most uncertain image is then chosen first.
+        bits: float64 [K], uncertainty of each image.
         number: of images to choose, at most K.
     """
     nearest: np.ndarray = np.full(len(embeddings), np.inf)
@@ -138,10 +145,12 @@ def spread(embeddings: np.ndarray, known: np.ndarray, number: int) -> list[Chose
         others = known[begin : begin + _CHUNK]
         squares = (embeddings**2).sum(1)[:, None] + (others**2).sum(1) - 2 * embeddings @ others.T
         nearest = np.minimum(nearest, np.sqrt(np.maximum(squares, 0).min(axis=1)))
+    weights, left = bits + _LEAST_BITS, np.ones(len(embeddings), bool)
     chosen: list[Chosen] = []
     for _ in range(min(number, len(embeddings))):
-        index = int(nearest.argmax())
+        gains = weights * nearest if np.isfinite(nearest).all() else weights
+        index = int(np.where(left, gains, -1).argmax())
         chosen.append(Chosen(index, float(nearest[index])))
         nearest = np.minimum(nearest, np.linalg.norm(embeddings - embeddings[index], axis=1))
-        nearest[index] = -np.inf
+        left[index] = False
     return chosen
