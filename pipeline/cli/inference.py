@@ -21,7 +21,7 @@ from pipeline.cli.base import (
     output_folder,
     verb,
 )
-from pipeline.cli.data import examples_of, source_arguments
+from pipeline.cli.data import examples_of, format_argument
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ def _video_line(entry: dict[str, Any]) -> str:
 
 @verb(
     "detflow select --model build/trained/model new_photos --labelled photos -n 50 -o build/next",
-    source_arguments,
+    format_argument,
     resumes=True,
 )
 def select(arguments: argparse.Namespace) -> Result:
@@ -167,6 +167,7 @@ def select(arguments: argparse.Namespace) -> Result:
     from detection_core.tasks.predicting.prediction_journal import open_journal
 
     images = find_inputs(arguments.images, arguments.output)
+    arguments.splits = '{"train": 1.0}'  # of the labelled data, all of which count
     for path in filter(is_video, images):
         raise ConfigError(f"expected images only, found {path}; extract its frames as images", where="images")
     with native_output_to(os.devnull):
