@@ -51,11 +51,6 @@ class Selection:
         """The chosen images by rank."""
         return [image for image in self.images if image.rank]
 
-    @property
-    def failed(self) -> list[RankedImage]:
-        """The unusable images."""
-        return [image for image in self.images if image.error]
-
 
 SELECTION = JsonFile(
     name="selection.json", content=Selection, writer="detflow select", remedy="select images again"

@@ -3,37 +3,30 @@
 import dataclasses
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from detection_core.artifacts.detector import LABEL_MAP, find_model
 from detection_core.artifacts.prediction import Prediction
-from detection_core.artifacts.selection import (
-    CHOSEN_LIST,
-    SELECTION,
-    SELECTION_TABLE,
-    RankedImage,
-    Selection,
-)
+from detection_core.artifacts.selection import CHOSEN_LIST, SELECTION, SELECTION_TABLE, RankedImage, Selection
 from detection_core.capabilities import capability, has_capability
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
-from detection_core.data.label_map import LabelMap
 from detection_core.data.pixels import read_thumbnail
 from detection_core.datasets.annotation_writers import write_rows
 from detection_core.errors import DataError
 from detection_core.evaluation.measure import known_classes
 from detection_core.progress import Progress
 from detection_core.storage import files
+from detection_core.structures import FIRST_CLASS
 from detection_core.tasks.predict import PredictOptions, predict, refuse_overwriting
 from detection_core.tasks.predicting.prediction_inputs import unique_stems
 from detection_core.tasks.predicting.prediction_outputs import describe_model, write_formats
 from detection_core.tasks.selecting.informative_images import (
     CANDIDATES,
-    Described,
     Objects,
     class_weights,
     embed,
@@ -49,7 +42,6 @@ LEAST_SCORE = 0.05
 _NEAR_DUPLICATES = "detection_core.optional.near_duplicates"
 _SIDE = 64
 """Rows and columns of the grey picture that is hashed, as in `perceptual_hash.SIDE`."""
-_HASH_WORDS = 4
 _DECIMALS = 5
 
 
@@ -70,13 +62,13 @@ class SelectOptions:
     trust: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class _Seen:
-    """A usable image: its objects, a grey picture of it, uint8 [64, 64], and its path."""
+class _Seen(NamedTuple):
+    """A usable image: its path, objects, embedding (float32 [D]) and perceptual hash."""
 
-    objects: Objects
-    grey: np.ndarray
     path: str
+    objects: Objects
+    embedding: np.ndarray
+    hash: bytes | None
 
 
 def select_images(
@@ -104,7 +96,6 @@ def select_images(
     options = options or SelectOptions()
     model_path = find_model(model_path)
     refuse_overwriting(list(images), {"": ""}, output_dir)
-    names = {**known_classes(model_path)}
     label_map = load_label_map(files.join(examples_dir, LABEL_MAP)) if examples_dir else None
     found = predict(
         model_path,
@@ -113,31 +104,33 @@ def select_images(
         trust=options.trust,
         options=dataclasses.replace(options.prediction, formats=(), names=images),
     )
-    names |= {each.label - 1: each.name for result in found for each in result.detections}
+    names = {each.label - FIRST_CLASS: each.name for result in found for each in result.detections}
+    names |= known_classes(model_path)
     classes = list(dict.fromkeys([*names.values(), *(label_map.class_names.values() if label_map else ())]))
     numbers = {name: number for number, name in enumerate(classes)}
     pool, errors = _look_at(found, numbers)
     labelled = []
     if label_map:
         own = {label: numbers[name] for label, name in label_map.class_names.items()}
-        labelled = [_labelled(image, own) for image in _read_all(examples_dir, label_map)]
+        labelled = [
+            _labelled(image, own, len(classes))
+            for split in split_names(examples_dir)
+            for image in read_split(split_pattern(examples_dir, split), label_map)
+        ]
     ranked, weights = _rank(pool, labelled, classes, options.number)
     made = Selection(
         model=describe_model(model_path),
         labelled_images=len(labelled),
-        class_weights={
-            name: round(float(weight), _DECIMALS) for name, weight in zip(classes, weights, strict=True)
-        },
+        class_weights=dict(zip(classes, weights.round(_DECIMALS).tolist(), strict=True)),
         images=[*ranked, *(RankedImage(image=path, error=error) for path, error in errors.items())],
     )
     _write(made, output_dir)
-    stems = unique_stems(images, {})
-    by_path = {result.image: result for result in found}
+    stems, by_path = unique_stems(images, {}), {result.image: result for result in found}
     tasks = {
-        stems[each.image] + os.path.splitext(each.image)[1]: _confident(by_path[each.image], options)
-        for each in made.chosen
+        stems[path] + os.path.splitext(path)[1]: by_path[path] for path in (i.image for i in made.chosen)
     }
-    write_formats(TASK_FORMATS, output_dir, tasks, names, model_path)
+    confident = {name: _at_least(options.min_score, result) for name, result in tasks.items()}
+    write_formats(TASK_FORMATS, output_dir, confident, names, model_path)
     return made
 
 
@@ -146,31 +139,42 @@ def _look_at(found: Sequence[Prediction], numbers: Mapping[str, int]) -> tuple[l
     pool, errors = [], {}
     with Progress("look at", total=len(found), unit="image") as progress:
         for result in found:
-            if result.error:
-                errors[result.image] = result.error
-            else:
-                try:
-                    grey = _grey(files.read_regular(result.image, MAX_FILE_BYTES), result.image)
-                    pool.append(_Seen(_detected(result, numbers), grey, result.image))
-                except (OSError, DataError) as error:  # changed since it was predicted
-                    errors[result.image] = str(error)
+            try:
+                if result.error:
+                    raise DataError(result.error)
+                data = files.read_regular(result.image, MAX_FILE_BYTES)
+                pool.append(_see(result.image, data, _detected(result, numbers), len(numbers)))
+            except (OSError, DataError) as error:  # may have changed since it was predicted
+                errors[result.image] = str(error)
             progress.advance()
     if not pool:
         raise DataError("expected an image, found none that can be used", where=found[0].image)
     return pool, errors
 
 
-def _grey(data: bytes, where: str) -> np.ndarray:
+def _see(path: str, data: bytes, objects: Objects, num_classes: int) -> _Seen:
     try:
-        return read_thumbnail(io.BytesIO(data), _SIDE)
+        grey = read_thumbnail(io.BytesIO(data), _SIDE)
     except ImageFault as error:
-        raise DataError(error.message, where=where) from error
+        raise DataError(error.message, where=path) from error
+    near = _near_duplicates()
+    return _Seen(path, objects, embed(objects, num_classes, grey), near and near.perceptual_hash(grey))
+
+
+def _near_duplicates() -> Any:
+    """Return the capability; None if this installation is without it."""
+    return capability(_NEAR_DUPLICATES) if has_capability(_NEAR_DUPLICATES) else None
 
 
 def _detected(result: Prediction, numbers: Mapping[str, int]) -> Objects:
-    found = [each for each in result.detections if each.score >= LEAST_SCORE]
+    found = _at_least(LEAST_SCORE, result).detections
     boxes = np.array([each.box for each in found], np.float64).reshape(-1, 4)
     return Objects([numbers[each.name] for each in found], [each.score for each in found], _sizes(boxes))
+
+
+def _at_least(score: float, result: Prediction) -> Prediction:
+    found = tuple(each for each in result.detections if each.score >= score)
+    return dataclasses.replace(result, detections=found)
 
 
 def _sizes(boxes: np.ndarray) -> list[float]:
@@ -178,18 +182,12 @@ def _sizes(boxes: np.ndarray) -> list[float]:
     return list(map(float, np.sqrt(sides.prod(axis=1))))
 
 
-def _read_all(examples_dir: str, label_map: LabelMap) -> Iterator[LabelledImage]:
-    for split in split_names(examples_dir):
-        yield from read_split(split_pattern(examples_dir, split), label_map)
-
-
-def _labelled(image: LabelledImage, numbers: Mapping[int, int]) -> _Seen:
+def _labelled(image: LabelledImage, numbers: Mapping[int, int], num_classes: int) -> _Seen:
     """Return a labelled image, whose labels have score 1; DataError if its pixels are damaged."""
     known = np.flatnonzero(image.classes >= 0)
     classes = [numbers[label] for label in image.classes[known].tolist()]
     objects = Objects(classes, [1.0] * len(known), _sizes(image.boxes[known]))
-    name = image.filename or image.source_id
-    return _Seen(objects, _grey(image.encoded, name), name)
+    return _see(image.filename or image.source_id, image.encoded, objects, num_classes)
 
 
 def _rank(
@@ -198,56 +196,34 @@ def _rank(
     """Return all images of the pool, the chosen ones first, and the weight of each class, float64 [C]."""
     # Without labels, detections say which classes are rare.
     seen = [image.objects for image in labelled or pool]
-    counts = sum(
-        (np.bincount(o.classes, weights=o.scores, minlength=len(classes)) for o in seen),
-        np.zeros(len(classes)),
-    )
+    counts = np.zeros(len(classes))
+    for objects in seen:
+        counts += np.bincount(objects.classes, weights=objects.scores, minlength=len(classes))
     weights = class_weights(counts)
     parts = [uncertainty(image.objects, weights) for image in pool]
     totals = np.array([part.sum() for part in parts])
     order = np.argsort(-totals, kind="stable").tolist()
-    near = capability(_NEAR_DUPLICATES) if has_capability(_NEAR_DUPLICATES) else None
-    images, known = (_describe(some, len(classes), near) for some in (pool, labelled))
+    near, hashes = _near_duplicates(), [[image.hash for image in images] for images in (pool, labelled)]
     limit = near.MAX_DISTANCE if near else 0
-    candidates, alike = find_distinct(order, images, known, CANDIDATES * number, limit)
-    chosen = spread(images.embeddings[candidates], known.embeddings, totals[candidates], number)
+    candidates, alike = find_distinct(order, *hashes, CANDIDATES * number, limit)
+    known = np.array([image.embedding for image in labelled], np.float32)
+    embeddings = np.array([pool[index].embedding for index in candidates])
+    chosen = spread(embeddings, known, totals[candidates], number) if candidates else []
     paths = [image.path for image in pool] + [image.path for image in reversed(labelled)]
-    ranks = {candidates[each.index]: rank for rank, each in enumerate(chosen, start=1)}
-    distances = {
-        candidates[each.index]: round(each.distance, _DECIMALS)
-        for each in chosen
-        if np.isfinite(each.distance)
-    }
+    ranks = {candidates[place]: rank for rank, (place, _) in enumerate(chosen, start=1)}
+    distances = {candidates[p]: round(d, _DECIMALS) for p, d in chosen if np.isfinite(d)}
     ranked = [
         RankedImage(
             image=pool[index].path,
             rank=ranks.get(index, 0),
             uncertainty=round(float(totals[index]), _DECIMALS),
             reason=classes[int(parts[index].argmax())] if totals[index] else "",
-            distance=round(distances[index], _DECIMALS)
-            if np.isfinite(distances.get(index, np.inf))
-            else None,
+            distance=distances.get(index),
             alike=paths[alike[index]] if index in alike else "",
         )
         for index in [*ranks, *(index for index in order if index not in ranks)]
     ]
     return ranked, weights
-
-
-def _describe(images: Sequence[_Seen], num_classes: int, near: Any) -> Described:
-    embeddings = [embed(image.objects, num_classes, image.grey) for image in images]
-    hashes = [near.perceptual_hash(image.grey) if near else None for image in images]
-    words = [np.frombuffer(found or bytes(8 * _HASH_WORDS), np.uint64) for found in hashes]
-    return Described(
-        embeddings=np.array(embeddings, np.float32),
-        hashes=np.array(words, np.uint64).reshape(-1, _HASH_WORDS),
-        hashed=np.array([found is not None for found in hashes], bool),
-    )
-
-
-def _confident(result: Prediction, options: SelectOptions) -> Prediction:
-    found = tuple(each for each in result.detections if each.score >= options.min_score)
-    return dataclasses.replace(result, detections=found)
 
 
 def _write(made: Selection, folder: str) -> None:

@@ -21,7 +21,7 @@ from pipeline.cli.base import (
     output_folder,
     verb,
 )
-from pipeline.cli.data import examples_of, format_argument
+from pipeline.cli.data import examples_of, source_arguments
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ def _video_line(entry: dict[str, Any]) -> str:
 
 @verb(
     "detflow select --model build/trained/model new_photos --labelled photos -n 50 -o build/next",
-    format_argument,
+    source_arguments,
     resumes=True,
 )
 def select(arguments: argparse.Namespace) -> Result:
@@ -167,7 +167,6 @@ def select(arguments: argparse.Namespace) -> Result:
     from detection_core.tasks.predicting.prediction_journal import open_journal
 
     images = find_inputs(arguments.images, arguments.output)
-    arguments.splits = '{"train": 1.0}'  # of the labelled data, all of which count
     for path in filter(is_video, images):
         raise ConfigError(f"expected images only, found {path}; extract its frames as images", where="images")
     with native_output_to(os.devnull):
@@ -181,12 +180,12 @@ def select(arguments: argparse.Namespace) -> Result:
         with (
             output_folder(arguments.output) as output,
             open_journal(arguments.output, key) as journal,
-            examples_of(arguments.labelled, arguments, output) as examples,
+            examples_of(arguments.labelled, arguments, output, divided=False) as examples,
         ):
             detect = options_of(PredictOptions, arguments, journal=journal, tiles=tiles)
             options = options_of(SelectOptions, arguments, prediction=detect)
             made = select_images(model, images, output, examples, options)
-    alike, failed = sum(bool(image.alike) for image in made.images), made.failed
+    alike, failed = sum(bool(i.alike) for i in made.images), [i for i in made.images if i.error]
     lines = [
         f"{len(made.chosen)} of {len(images)} images in {files.join(arguments.output, CHOSEN_LIST)}",
         f"{alike} left out that look like another one or one that is labelled",

@@ -13,7 +13,6 @@ https://arxiv.org/abs/2211.11612). The parts are simpler than theirs, so that an
   p-Centre Problem" (1985), so that an image of which the detector is sure is not chosen for its look.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,6 +20,9 @@ import numpy as np
 
 CANDIDATES = 4
 """Number of uncertain images from which one is chosen for its difference, as in Yang et al."""
+
+HASH_WORDS = 4
+"""Number of 64-bit integers of a perceptual hash."""
 
 _SIZES = (0.1, 0.3)
 """Square roots of a box's part of the image, which part small, medium and large objects."""
@@ -37,28 +39,6 @@ class Objects(NamedTuple):
     classes: Sequence[int]
     scores: Sequence[float]
     sizes: Sequence[float]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Described:
-    """What a choice needs of images.
-
-    Attributes:
-        embeddings: float32 [N, D], from `embed`.
-        hashes: uint64 [N, W], perceptual hashes; unused where `hashed` is False.
-        hashed: bool [N].
-    """
-
-    embeddings: np.ndarray
-    hashes: np.ndarray
-    hashed: np.ndarray
-
-
-class Chosen(NamedTuple):
-    """A chosen image: its index, and the distance to the nearest known or earlier one; inf for the first."""
-
-    index: int
-    distance: float
 
 
 def class_weights(counts: np.ndarray) -> np.ndarray:
@@ -96,40 +76,49 @@ def embed(objects: Objects, num_classes: int, grey: np.ndarray) -> np.ndarray:
 
 
 def find_distinct(
-    order: Sequence[int], images: Described, known: Described, number: int, max_bits: int
+    order: Sequence[int],
+    hashes: Sequence[bytes | None],
+    known: Sequence[bytes | None],
+    number: int,
+    max_bits: int,
 ) -> tuple[list[int], dict[int, int]]:
     """Return the first images of an order of which no two look alike, nor one like a known image.
 
     Args:
         order: indices of images, best first; the walk ends when `number` are found.
-        images: to take from.
-        known: images that none may look like.
+        hashes: perceptual hash of each image; one without is compared with none.
+        known: likewise of images that none may look like.
         number: of images to return, or fewer.
         max_bits: largest distance of the hashes of images that look alike.
 
     Returns:
-        The indices, and for each left-out image the one that it looks like: an index of `images`, or of
+        The indices, and for each left-out image the one that it looks like: an index of `hashes`, or of
         `known` as -1 - index.
     """
     kept: list[int] = []
     alike: dict[int, int] = {}
-    hashes = np.concatenate([known.hashes[known.hashed], images.hashes[:number]])  # room for the kept ones
-    names = (-1 - np.flatnonzero(known.hashed)).tolist()
+    names = [-1 - place for place, found in enumerate(known) if found is not None]
+    table = np.frombuffer(b"".join(filter(None, known)), np.uint64).reshape(-1, HASH_WORDS)
+    table = np.concatenate([table, np.zeros((number, HASH_WORDS), np.uint64)])  # room for the kept ones
     for index in order:
         if len(kept) == number:
             break
-        if images.hashed[index]:
-            bits = np.bitwise_count(hashes[: len(names)] ^ images.hashes[index]).sum(axis=1)
+        own = hashes[index]
+        if own is not None:
+            words = np.frombuffer(own, np.uint64)
+            bits = np.bitwise_count(table[: len(names)] ^ words).sum(axis=1)
             if len(bits) and bits.min() <= max_bits:
                 alike[index] = names[int(bits.argmin())]
                 continue
-            hashes[len(names)] = images.hashes[index]
+            table[len(names)] = words
             names.append(index)
         kept.append(index)
     return kept, alike
 
 
-def spread(embeddings: np.ndarray, known: np.ndarray, bits: np.ndarray, number: int) -> list[Chosen]:
+def spread(
+    embeddings: np.ndarray, known: np.ndarray, bits: np.ndarray, number: int
+) -> list[tuple[int, float]]:
     """Choose images by weighted k-center-greedy.
 
     Each has the largest product of its uncertainty and its distance to the nearest known or earlier one.
@@ -138,7 +127,10 @@ def spread(embeddings: np.ndarray, known: np.ndarray, bits: np.ndarray, number: 
         embeddings: float32 [K, D].
         known: float32 [L, D], may be empty; the most uncertain image is then chosen first.
         bits: float64 [K], uncertainty of each image.
-        number: of images to choose, at most K.
+        number: of images to choose, or fewer.
+
+    Returns:
+        Index of each image, and its distance to the nearest known or earlier one; inf for the first of all.
     """
     nearest: np.ndarray = np.full(len(embeddings), np.inf)
     for begin in range(0, len(known), _CHUNK):
@@ -146,11 +138,11 @@ def spread(embeddings: np.ndarray, known: np.ndarray, bits: np.ndarray, number: 
         squares = (embeddings**2).sum(1)[:, None] + (others**2).sum(1) - 2 * embeddings @ others.T
         nearest = np.minimum(nearest, np.sqrt(np.maximum(squares, 0).min(axis=1)))
     weights, left = bits + _LEAST_BITS, np.ones(len(embeddings), bool)
-    chosen: list[Chosen] = []
+    chosen: list[tuple[int, float]] = []
     for _ in range(min(number, len(embeddings))):
         gains = weights * nearest if np.isfinite(nearest).all() else weights
         index = int(np.where(left, gains, -1).argmax())
-        chosen.append(Chosen(index, float(nearest[index])))
+        chosen.append((index, float(nearest[index])))
         nearest = np.minimum(nearest, np.linalg.norm(embeddings - embeddings[index], axis=1))
         left[index] = False
     return chosen

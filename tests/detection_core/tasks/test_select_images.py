@@ -106,6 +106,14 @@ def test_a_rare_class_weighs_more_and_nothing_need_be_labelled(tmp_path, model, 
     assert first.distance is None and first.uncertainty == max(i.uncertainty for i in alone.images)
 
 
+def test_of_a_folder_that_is_labelled_nothing_is_chosen(tmp_path, model, photos):
+    write_examples(tmp_path / "examples", "train", scenes(12))
+    found = select(model, photos, tmp_path / "out", str(tmp_path / "examples"))
+    assert found.chosen == [] and sum(bool(image.alike) for image in found.images) == 12
+    assert (tmp_path / "out" / "selected.txt").read_text() == ""
+    assert json.loads((tmp_path / "out" / "label_studio.json").read_text()) == []
+
+
 def test_low_scores_are_no_pre_annotations(tmp_path, model, photos):
     select(model, photos, tmp_path / "out", number=20, min_score=0.9)
     read = cvat.read(str(photos), {"annotations": str(tmp_path / "out" / "cvat.xml"), "images": str(photos)})

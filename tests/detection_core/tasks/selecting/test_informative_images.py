@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from detection_core.tasks.selecting.informative_images import (
-    Described,
     Objects,
     class_weights,
     embed,
@@ -19,12 +18,9 @@ GREY = np.full((64, 64), 100, np.uint8)
 NOTHING = Objects([], [], [])
 
 
-def described(*hashes):
-    return Described(
-        embeddings=np.zeros((len(hashes), 1), np.float32),
-        hashes=np.array([[h or 0] for h in hashes], np.uint64).reshape(-1, 1),
-        hashed=np.array([h is not None for h in hashes], bool),
-    )
+def hashed(*bits):
+    """Hashes of 256 bits, of which the first 32 are given; None for none."""
+    return [None if b is None else b.to_bytes(4) + bytes(28) for b in bits]
 
 
 def test_a_class_with_few_labels_has_a_high_weight():
@@ -56,14 +52,14 @@ def test_the_distance_of_images_is_that_of_their_objects_and_of_their_look():
 
 
 def test_images_that_look_like_a_better_or_a_known_one_are_left_out():
-    images = described(0b0000, 0b0001, 0xFF00, None, 0xFF000000, None)
-    known = described(None, 0xFF01)
+    images = hashed(0b0000, 0b0001, 0xFF00, None, 0xFF000000, None)
+    known = hashed(None, 0xFF01)
     kept, alike = find_distinct([1, 0, 2, 3, 4, 5], images, known, 6, max_bits=1)
     # Images without a hash are compared with none.
     assert kept == [1, 3, 4, 5]
     assert alike == {0: 1, 2: -2}
-    assert find_distinct([0, 1, 2, 3], images, described(), 2, max_bits=1) == ([0, 2], {1: 0})
-    assert find_distinct([0, 1, 2, 3], images, described(), 2, max_bits=0) == ([0, 1], {})
+    assert find_distinct([0, 1, 2, 3], images, [], 2, max_bits=1) == ([0, 2], {1: 0})
+    assert find_distinct([0, 1, 2, 3], images, [], 2, max_bits=0) == ([0, 1], {})
 
 
 NONE = np.zeros((0, 1), np.float32)
@@ -72,21 +68,21 @@ NONE = np.zeros((0, 1), np.float32)
 def test_each_chosen_image_is_the_farthest_from_the_known_and_the_chosen_ones():
     points, alike = np.array([[0.0], [1.0], [4.0], [10.0], [9.0]], np.float32), np.ones(5)
     chosen = spread(points, NONE, alike, 3)
-    assert [each.index for each in chosen] == [0, 3, 2]
-    assert [each.distance for each in chosen] == [math.inf, 10, 4]
+    assert [index for index, _ in chosen] == [0, 3, 2]
+    assert [distance for _, distance in chosen] == [math.inf, 10, 4]
     chosen = spread(points, np.array([[10.0], [5.0]], np.float32), alike, 2)
-    assert [each.index for each in chosen] == [0, 1] and chosen[0].distance == pytest.approx(5)
+    assert [index for index, _ in chosen] == [0, 1] and chosen[0][1] == pytest.approx(5)
     # Known images are compared in parts.
     many = np.concatenate([np.full((2000, 1), 30), points[2:3]]).astype(np.float32)
-    assert [each.index for each in spread(points, many, alike, 99)] == [3, 0, 1, 4, 2]
+    assert [index for index, _ in spread(points, many, alike, 99)] == [3, 0, 1, 4, 2]
 
 
 def test_an_image_counts_as_much_as_the_detector_is_uncertain_of_it():
     points = np.array([[0.0], [5.0], [9.0]], np.float32)
     # The most uncertain one is first; then 2 * 5 is more than 1 * 9.
-    assert [each.index for each in spread(points, NONE, np.array([3.0, 2.0, 1.0]), 2)] == [0, 1]
-    assert [each.index for each in spread(points, NONE, np.array([1.0, 0.0, 0.0]), 2)] == [0, 2]
-    assert [each.index for each in spread(points, points[2:], np.array([0.0, 1.0, 50.0]), 3)] == [1, 0, 2]
+    assert [index for index, _ in spread(points, NONE, np.array([3.0, 2.0, 1.0]), 2)] == [0, 1]
+    assert [index for index, _ in spread(points, NONE, np.array([1.0, 0.0, 0.0]), 2)] == [0, 2]
+    assert [index for index, _ in spread(points, points[2:], np.array([0.0, 1.0, 50.0]), 3)] == [1, 0, 2]
 
 
 def test_the_choice_is_that_of_a_slow_loop():
@@ -98,4 +94,4 @@ def test_the_choice_is_that_of_a_slow_loop():
         gaps = [min(np.linalg.norm(point - center) for center in centers) for point in points]
         expected.append(int(np.argmax(gaps * (bits + 0.001))))
         centers.append(points[expected[-1]])
-    assert [each.index for each in spread(points, known, bits, 7)] == expected
+    assert [index for index, _ in spread(points, known, bits, 7)] == expected
