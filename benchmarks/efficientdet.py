@@ -119,9 +119,9 @@ def write_files(found: Subject, folder: str) -> dict[str, str]:
     """Convert a detector to float32 and, with ranges of noise, to int8; return format to path."""
     import numpy as np
 
+    from detection_core.artifacts.quantization import QuantizationOptions
     from detection_core.builders.detector import configured_model
     from detection_core.detectors.family import TFLiteOutputOptions
-    from detection_core.detectors.quantization import QuantizationOptions
     from detection_core.exporters.tflite import Conversion
     from detection_core.exporters.tflite_formats import FORMATS
 

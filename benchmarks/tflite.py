@@ -36,11 +36,11 @@ OURS = "ours"
 
 def make_ours(text: str, side: int, folder: str) -> None:
     """Write our files, named by their formats."""
+    from detection_core.artifacts.quantization import QuantizationOptions
     from detection_core.builders.detector import build_detector
     from detection_core.config.check import check_pipeline_config
     from detection_core.config.load import parse_pipeline_config
     from detection_core.detectors.family import TFLiteOutputOptions
-    from detection_core.detectors.quantization import QuantizationOptions
     from detection_core.exporters.tflite import Conversion
     from detection_core.exporters.tflite_formats import FORMATS as WRITERS
     from detection_core.families.ssd.tflite import post_process_options, tflite_function

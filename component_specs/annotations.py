@@ -99,7 +99,7 @@ def job_fields(job_type: type) -> JobFields:
 def encode_parameters(job: Any) -> dict[str, Scalar]:
     """Return the encoded parameters of a Job."""
     parameters = job_fields(type(job)).parameters
-    return {name: parameter.encode(getattr(job, name)) for name, parameter in parameters.items()}
+    return {name: parameter.codec.encode(getattr(job, name)) for name, parameter in parameters.items()}
 
 
 def options_of(kind: type[Options], job: Any) -> Options:

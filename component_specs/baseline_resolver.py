@@ -8,14 +8,7 @@ from component_specs.annotations import MODEL, Output
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BaselineResolverJob:
-    """Fetch the deployed model, the baseline of the new one.
-
-    Attributes:
-        push_destination: folder that Pusher publishes to.
-        baseline_version: the version to fetch; empty: none.
-        code_version: fingerprint of the code; part of the cache key.
-        baseline: folder to fill; without a baseline it holds only a file `ABSENT`.
-    """
+    """Fetch the deployed model, the baseline of the new one."""
 
     baseline: Annotated[str, Output(MODEL)]
     push_destination: str

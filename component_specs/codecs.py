@@ -211,19 +211,6 @@ class Parameter:
         """Whether the parameter is required."""
         return self.default is dataclasses.MISSING
 
-    @property
-    def carried_as(self) -> type:
-        """The encoded type: str, int, float or bool."""
-        return self.codec.carried_as
-
-    def encode(self, value: Any) -> Scalar:
-        """Return the encoded value."""
-        return self.codec.encode(value)
-
-    def decode(self, carried: Scalar) -> Any:
-        """Return the decoded value; a ValueError says what was expected and found."""
-        return self.codec.decode(carried)
-
 
 def shorten(value: Any) -> str:
     """Return a value for a message, truncated if it is long."""

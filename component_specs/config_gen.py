@@ -13,11 +13,6 @@ class ConfigGenJob:
 
     Argo's Workflow of a run repeats every parameter many times, and its size is limited. So give a long text
     only to this step.
-
-    Attributes:
-        text: text of the pipeline.config, on one line or more; a long one is compressed.
-        code_version: fingerprint of the code; part of the cache key.
-        pipeline_config: folder to fill with pipeline.config.
     """
 
     pipeline_config: Annotated[str, Output(PIPELINE_CONFIG)]

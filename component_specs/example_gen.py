@@ -58,37 +58,6 @@ class ExampleGenJob:
 
     The examples artifact holds `Split-NAME/examples-00000-of-00004.tfrecord`, `label_map.pbtxt`,
     `dataset_card.json` and `quarantine.jsonl`.
-
-    Attributes:
-        data_path: folder of the data set; it, or the locations in `splits`, may hold a span pattern, see
-            `components.example_gen.sources`.
-        data_format: format of the annotations, a key of
-            `detection_core.datasets.readers.READERS`; `auto`: detected.
-        splits: split name to ratio (images are assigned by a hash of their id) or to where its annotations
-            are: `{"annotations": "train.json", "images": "images/train"}` for coco,
-            `"ImageSets/Main/train.txt"` for voc.
-        label_map: path of a label map; empty: made from the annotations' categories.
-        quarantine_limit: the run fails above this fraction of records in quarantine.
-        decode_images: `sample`, `all` or `none`. `sample`: Pillow decodes one image in a thousand of each
-            split, at least 16. `all`: Pillow and TensorFlow decode every image, and their pixels are
-            compared (ten times slower).
-        exif_annotations: `upright` or `stored`: orientation of the boxes of an image with EXIF rotation. It
-            counts if the annotation's size does not decide it.
-        tiles: how the images of the split `train` are also cut into tiles: `size` in pixels, `overlap` of
-            neighbours and `min_visibility` of objects, as fractions. Empty: whole images only.
-        unannotated_images: how to use images without annotation: `background`, images without objects,
-            or `leave_out`; `auto`: the format's default, so background for YOLO.
-        shard_examples: approximate number of examples in a shard.
-        compression: `` or `GZIP`.
-        shards_uri: output folder of the shards, usually on an object store. Each data set gets a
-            subfolder, and `Split-NAME` holds `examples.tfrecord_manifest.json` instead of shards.
-            Empty: the shards are in `Split-NAME`.
-        data_fingerprint: fingerprint of the data when the run began; part of the cache key.
-        spans: spans to read if there is a pattern; empty: the newest.
-        code_version: fingerprint of the code; part of the cache key.
-        beam_args: Beam's pipeline options; empty: locally, in one process or several depending on the size of
-            the work.
-        examples: folder to fill.
     """
 
     examples: Annotated[str, Output(EXAMPLES)]

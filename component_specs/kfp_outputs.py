@@ -122,7 +122,7 @@ def interface(component: str) -> dict[str, Any]:
         "component": component,
         "inputs": {n: i.type.name + OPTIONAL * i.optional for n, i in fields.inputs.items()},
         "parameters": {
-            n: p.carried_as.__name__ + OPTIONAL * (not p.required) for n, p in fields.parameters.items()
+            n: p.codec.carried_as.__name__ + OPTIONAL * (not p.required) for n, p in fields.parameters.items()
         },
         "outputs": {n: o.type.name for n, o in fields.outputs.items()},
         "results": {n: codec.carried_as.__name__ + OPTIONAL for n, codec in given.results.items()},

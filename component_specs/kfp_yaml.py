@@ -5,6 +5,8 @@ KFP.
 """
 
 import argparse
+import dataclasses
+import functools
 import inspect
 import re
 import sys
@@ -12,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kfp import compiler, dsl
 
 from component_specs import JOBS
@@ -20,6 +23,7 @@ from component_specs.kfp_outputs import KFP_OUTPUTS, format_interface
 from component_specs.registration import entry_module
 
 FOLDER = Path(__file__).parent / "yaml"
+DESCRIPTIONS = Path(__file__).parent / "descriptions" / "jobs.yaml"
 IMAGE = "detflow:latest"
 
 _ARTIFACTS = {
@@ -68,7 +72,7 @@ def _signature(component: str) -> list[inspect.Parameter]:
             for name, i in fields.inputs.items()
         ),
         *(
-            parameter(name, p.carried_as, required if p.required else p.encode(p.default))
+            parameter(name, p.codec.carried_as, required if p.required else p.codec.encode(p.default))
             for name, p in fields.parameters.items()
         ),
         *(parameter(name, dsl.Output[_ARTIFACTS[o.type.kfp]]) for name, o in fields.outputs.items()),
@@ -78,15 +82,34 @@ def _signature(component: str) -> list[inspect.Parameter]:
 
 
 def _documentation(component: str) -> str:
-    """Return the Job's docstring as KFP reads a component's: its attributes are the arguments."""
+    """Return the Job's docstring as KFP reads a component's: its fields are the arguments."""
     text = inspect.cleandoc(JOBS[component].__doc__ or "").replace("Attributes:", "Args:")
-    views = KFP_OUTPUTS[component].views
     # KFP keeps line breaks inside a description.
     text = re.sub(r"\n {8}(?=\S)", " ", text)
+    fields = describe_fields(component)
+    arguments = [
+        *fields.items(),
+        *((n, f"{v.description}.") for n, v in KFP_OUTPUTS[component].views.items()),
+    ]
+    text += "\n\nArgs:" * bool(fields) + "".join(f"\n    {name}: {about}" for name, about in arguments)
     for name, parameter in job_fields(JOBS[component]).parameters.items():
         if parameter.codec.form:
             text = text.replace(f"\n    {name}: ", f"\n    {name}: {parameter.codec.form}; ")
-    return text + "".join(f"\n    {name}: {view.description}." for name, view in views.items())
+    return text
+
+
+def describe_fields(component: str) -> dict[str, str]:
+    """Return the descriptions of a Job's fields; none for an external Job, whose docstring has them."""
+    if component not in _descriptions():
+        return {}
+    known = _descriptions()["common"] | _descriptions()[component]
+    return {field.name: known[field.name] for field in dataclasses.fields(JOBS[component])}
+
+
+@functools.cache
+def _descriptions() -> dict[str, dict[str, str]]:
+    table: dict[str, dict[str, str]] = yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8"))
+    return table
 
 
 def render(component: str) -> str:

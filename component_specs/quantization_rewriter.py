@@ -18,22 +18,7 @@ from component_specs.trainer import OVERRIDES
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizationRewriterJob:
-    """Continue training a detector with quantization in its graph, as the `graph_rewriter` block says.
-
-    Attributes:
-        examples: output of ExampleGen; its `train` split is used.
-        model: trained float detector.
-        pipeline_config: folder with pipeline.config, from ConfigGen.
-        overrides: field path of the pipeline.config to its value in this step, such as the
-            `graph_rewriter` block and a shorter `train_config`.
-        work_dir: durable folder for checkpoints of unfinished training, outside the outputs.
-        checkpoint_minutes: minutes between checkpoints, so the most that a sudden kill loses. 0:
-            checkpoints by steps only, every tenth of the training or 1000.
-        code_version: as in Trainer.
-        quantized_model: detector folder to fill, `Format-Serving/`.
-        quantized_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
-        quantization: folder to fill with quantization.json, which lists quantized and unquantized parts.
-    """
+    """Continue training a detector with quantization in its graph, as the `graph_rewriter` block says."""
 
     examples: Annotated[str, Input(EXAMPLES)]
     model: Annotated[str, Input(MODEL)]

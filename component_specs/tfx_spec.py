@@ -19,12 +19,9 @@ def _artifact_type(name: str) -> Any:
     return types_module.new_class(name, (types.Artifact,), exec_body=lambda body: body.update(attributes))
 
 
-PipelineConfig = _artifact_type("PipelineConfig")
-DataBlessing = _artifact_type("DataBlessing")
-TFLiteModel = _artifact_type("TFLiteModel")
-QuantizationReport = _artifact_type("QuantizationReport")
-
-_OWN_TYPES = {cls.TYPE_NAME: cls for cls in (PipelineConfig, DataBlessing, TFLiteModel, QuantizationReport)}
+_OWN_NAMES = ("PipelineConfig", "DataBlessing", "TFLiteModel", "QuantizationReport")
+_OWN_TYPES = {name: _artifact_type(name) for name in _OWN_NAMES}
+globals().update(_OWN_TYPES)
 
 
 def artifact_class(artifact_type: ArtifactType) -> Any:
@@ -45,7 +42,7 @@ class JobSpec(component_spec.ComponentSpec):
         super().__init_subclass__()
         fields = job_fields(job_type)
         cls.PARAMETERS = {
-            name: component_spec.ExecutionParameter(type=p.carried_as, optional=not p.required)
+            name: component_spec.ExecutionParameter(type=p.codec.carried_as, optional=not p.required)
             for name, p in fields.parameters.items()
         }
         cls.INPUTS = {

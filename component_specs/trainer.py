@@ -13,30 +13,7 @@ OVERRIDES = JsonObject(example='{"train_config.num_steps": 100}', ordered=True)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainerJob:
-    """Train a detector from a pipeline.config.
-
-    Attributes:
-        examples: output of ExampleGen; its `train` split is used.
-        warm_start: the deployed detector, to start from; it must have the classes of the examples.
-        pipeline_config: folder with pipeline.config, from ConfigGen.
-        overrides: field path of the pipeline.config to its value in this step.
-        warm_start_path: path of a detector to start from, if no step makes it; "" for none.
-        work_dir: durable folder for checkpoints of unfinished training, outside the outputs. In it
-            each training has a folder named by the fingerprint of its inputs.
-        train_steps: number of training steps, without changing the learning rate schedule; 0: as in the
-            pipeline.config.
-        learning_rate: peak learning rate; 0: as in the pipeline.config.
-        starting_weights: fingerprint of the starting weights; part of the cache key.
-        weights_mirror: mirror of the published weights that the config names; see RunChecker.
-        checkpoint_minutes: minutes between checkpoints, so the most that a sudden kill loses. 0:
-            checkpoints by steps only, every tenth of the training or 1000.
-        stop_reasons: why DataValidator refuses the examples; empty: it accepts them. A parameter, so that
-            examples that pass a second validation do not cause a second training.
-        code_version: fingerprint of the code, which keys the cache. Unfinished training of other code is
-            resumed; finished training of other code is repeated.
-        model: detector folder to fill, `Format-Serving/`.
-        model_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
-    """
+    """Train a detector from a pipeline.config."""
 
     examples: Annotated[str, Input(EXAMPLES)]
     model: Annotated[str, Output(MODEL)]

@@ -121,14 +121,14 @@ def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> 
         ConfigError: if the config contradicts itself or uses an unsupported feature.
         ModelError: if the folder's weights do not fit its config.
     """
-    from detection_core.builders.detector import build_detector as build
+    from detection_core.builders.detector import configured_model
     from detection_core.config.check import check_detector
     from detection_core.exporters.detector_folder import load_detector
     from detection_core.storage import files
 
     if isinstance(config, str | os.PathLike) and files.is_dir(os.fspath(config)):
         return load_detector(os.fspath(config)).model
-    return build(check_detector(_config(config)).model, seed=seed)
+    return configured_model(check_detector(_config(config))).build(seed=seed)
 
 
 @with_extensions

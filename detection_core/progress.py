@@ -101,26 +101,23 @@ def log_reporter(update: ProgressUpdate) -> None:
     _logger.info("%s", format_progress(update))
 
 
-def default_reporter(stream: IO[str] | None = None) -> Reporter:
-    """Choose a reporter: a rewritten line for a terminal, log lines otherwise.
+def default_reporter() -> Reporter:
+    """Choose a reporter by standard error: a rewritten line for a terminal, log lines otherwise."""
+    return TerminalReporter(sys.stderr) if sys.stderr.isatty() else log_reporter
 
-    Args:
-        stream: by default, standard error.
-    """
-    stream = stream or sys.stderr
-    return TerminalReporter(stream) if stream.isatty() else log_reporter
+
+_MARKS = 9
 
 
 class RateMeter:
     """Moving average of the units a second, over the last few marks."""
 
-    def __init__(self, window: int = 8, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._marks: collections.deque[tuple[float, int]] = collections.deque(maxlen=window + 1)
+    def __init__(self) -> None:
+        self._marks: collections.deque[tuple[float, int]] = collections.deque(maxlen=_MARKS)
 
     def mark(self, done: int) -> float:
         """Record how much is done and return the rate, 0 at the first mark."""
-        self._marks.append((self._clock(), done))
+        self._marks.append((time.monotonic(), done))
         (start, first), (end, last) = self._marks[0], self._marks[-1]
         return (last - first) / (end - start) if end > start else 0.0
 
@@ -140,39 +137,38 @@ class Progress:
         job: str,
         *,
         total: int = 0,
+        done: int = 0,
         unit: str = "step",
-        every_seconds: float | None = None,
+        per_unit: int = 1,
         reporter: Reporter | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._job, self._total, self._unit = job, total, unit
+        """Begin at `done`; `per_unit` of what is counted, such as bytes, is one shown unit."""
+        self._job, self._total, self._unit, self._per_unit = job, total, unit, per_unit
         self._report = reporter or default_reporter()
-        on_terminal = isinstance(self._report, TerminalReporter)
-        self._every = (0.2 if on_terminal else 10.0) if every_seconds is None else every_seconds
-        self._clock = clock
-        self._meter = RateMeter(clock=clock)
-        self._done = 0
+        self._every = 0.2 if isinstance(self._report, TerminalReporter) else 10.0
+        self._meter = RateMeter()
+        self._done = done
         self._reported = -1
-        self._last = clock()
-        self._meter.mark(0)
+        self._last = time.monotonic()
+        self._meter.mark(done)
 
     def advance(self, by: int = 1, **details: float) -> None:
         """Count finished units; report at intervals and at the end."""
         self._done += by
         finished = bool(self._total) and self._done >= self._total
-        if finished or self._clock() - self._last >= self._every:
+        if finished or time.monotonic() - self._last >= self._every:
             self._emit(details)
 
     def _emit(self, details: Mapping[str, float]) -> None:
-        self._last = self._clock()
+        self._last = time.monotonic()
         self._reported = self._done
         self._report(
             ProgressUpdate(
                 job=self._job,
-                done=self._done,
-                total=self._total,
+                done=-(-self._done // self._per_unit),
+                total=-(-self._total // self._per_unit),
                 unit=self._unit,
-                rate=self._meter.mark(self._done),
+                rate=self._meter.mark(self._done) / self._per_unit,
                 details=details,
             )
         )

@@ -1,4 +1,4 @@
-"""Start Python programs that import nothing from their working directory.
+"""Start Python programs that import nothing from their working directory, and find processes.
 
 `python -m` looks for modules in the working directory first, where a user may have a `pipeline.py`.
 """
@@ -8,6 +8,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
+from pathlib import Path
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -39,3 +40,12 @@ def python_started_by_libraries() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def descendants(parent: int) -> Iterator[int]:
+    """Yield the descendants of a process, deepest first; none if the system does not list them."""
+    for children in Path(f"/proc/{parent}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                yield from descendants(child)
+                yield child

@@ -14,6 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+COLOURS = 3
+"""Number of an image's colour channels, RGB; further ones, such as depth or infrared, follow them."""
+
 FIRST_CLASS = 1
 """The label map's id of class 0."""
 

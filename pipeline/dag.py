@@ -14,6 +14,7 @@ from detection_core.detectors.family import family_of
 from detection_core.errors import ConfigError
 from pipeline import step_configs
 from pipeline.registered_steps import with_registered_steps
+from pipeline.settings.setting_types import Settings
 from pipeline.settings.step_ids import (
     BASELINE_RESOLVER,
     CONFIG_GEN,
@@ -73,6 +74,11 @@ def _keyed_by_code(step: Step) -> Step:
     return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
 
 
+def _named(section: Settings, component: str) -> dict[str, Any]:
+    """Return the settings of a section that have the names of a component's parameters."""
+    return {name: value for name, value in section if name in job_fields(JOBS[component]).parameters}
+
+
 def before(dag: Dag, step_id: str) -> Dag:
     """Return the steps that one of them needs, directly and indirectly, without itself."""
     steps, needed = {step.id: step for step in dag.steps}, [step_id]
@@ -94,18 +100,10 @@ def _example_gen(settings: PipelineSettings) -> Step:
         id=EXAMPLE_GEN,
         component="example_gen",
         parameters={
+            **_named(data, "example_gen"),
             "data_path": FromCheck("resolved_data_path"),
             "data_format": data.format,
-            "splits": data.splits,
-            "label_map": data.label_map,
-            "quarantine_limit": data.quarantine_limit,
-            "decode_images": data.decode_images,
-            "exif_annotations": data.exif_annotations,
             "tiles": data.tiles.parameters(),
-            "unannotated_images": data.unannotated_images,
-            "shard_examples": data.shard_examples,
-            "compression": data.compression,
-            "shards_uri": data.shards_uri,
             "beam_args": tuple(settings.beam.args),
             "data_fingerprint": FromCheck("data_fingerprint"),
             "spans": FromCheck("data_spans"),
@@ -130,10 +128,9 @@ def _data_validator(settings: PipelineSettings) -> Step:
         id=DATA_VALIDATOR,
         component="data_validator",
         parameters={
+            **_named(settings.validation, "data_validator"),
             "overrides": step_configs.step_overrides(settings, quantize=False),
-            "checks": settings.validation.given_checks,
-            "decode_images": settings.validation.decode_images,
-            "near_duplicate_images": settings.validation.near_duplicate_images,
+            "checks": settings.validation.model_dump()["checks"],
             "schema_text": step_configs.schema_text(settings),
             "span_folder": FromCheck("span_folder"),
             "earlier_spans": FromCheck("earlier_spans"),
@@ -203,12 +200,9 @@ def _evaluation_step(
         id=step_id,
         component="evaluator",
         parameters={
-            "split": settings.evaluate.split,
+            **_named(settings.evaluate, "evaluator"),
             "thresholds": thresholds,
-            "slices": settings.evaluate.slices,
             "tiles": settings.data.tiles.parameters(),
-            "pictures": settings.evaluate.pictures,
-            "distributed": settings.evaluate.distributed,
             "beam_args": tuple(settings.beam.args) if settings.evaluate.distributed else (),
         },
         inputs={"examples": _EXAMPLES, **models},

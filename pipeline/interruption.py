@@ -11,9 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
+
+from detection_core.python_process import descendants
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 EXIT_CODES = tuple(128 + number for number in _SIGNALS)
@@ -121,7 +122,7 @@ class _Signals:
     def _kill(self, number: int, note: str) -> NoReturn:
         seconds = time.monotonic() - self._began
         os.write(self._terminal, f"interrupted after {seconds:.1f} s{note}\n".encode())
-        for child in _children(os.getpid()):
+        for child in descendants(os.getpid()):
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
         os._exit(128 + number)
@@ -136,12 +137,3 @@ def _active_stop_signal() -> Any:
     module = sys.modules.get(_STOP_SIGNAL)
     active = getattr(module, "active", None)  # None during its import
     return active[-1] if active else None
-
-
-def _children(parent: int) -> Iterator[int]:
-    """Yield the descendants of a process, deepest first; none if the system does not list them."""
-    for children in Path(f"/proc/{parent}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in map(int, children.read_text().split()):
-                yield from _children(child)
-                yield child

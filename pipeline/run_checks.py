@@ -51,15 +51,11 @@ def check_step(settings: PipelineSettings) -> Step:
 def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
     """Return the fields of the RunCheckerJob of a workflow."""
     data = settings.data
+    named = ("splits", "label_map", "span", "window", "eval_window", "span_ready_file")
     return {
         "data_path": data.path,
         "data_format": data.format,
-        "splits": data.splits,
-        "label_map": data.label_map,
-        "span": data.span,
-        "window": data.window,
-        "eval_window": data.eval_window,
-        "span_ready_file": data.span_ready_file,
+        **{name: getattr(data, name) for name in named},
         "compared_spans": settings.validation.earlier_spans if settings.validation.enabled else 0,
         "push_destination": settings.push_destination,
         "request": request_fingerprint(settings),
@@ -80,7 +76,7 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
                 step.component == RUN_CHECKER and name in FILLED
             ):
                 continue
-            text = str(declared[name].encode(value))
+            text = str(declared[name].codec.encode(value))
             if asks_for_value(text):
                 raise ConfigError(
                     f"expected no placeholder, found {text!r}; they are filled in {', '.join(FILLED)} alone",

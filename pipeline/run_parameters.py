@@ -126,7 +126,7 @@ def parameter_type(parameter: RunParameter) -> type:
     """Return the Python type of a parameter's values: that of its first field."""
     step, field = parameter.targets[0]
     # The steps with parameters are named after their components.
-    return job_fields(JOBS[step]).parameters[field].carried_as
+    return job_fields(JOBS[step]).parameters[field].codec.carried_as
 
 
 def declared_parameters() -> dict[str, Parameter]:

@@ -31,25 +31,18 @@ class Table:
     Attributes:
         rows: of equal length.
         header: whether the first row names the columns.
-        min_widths: minimum widths of the first columns in characters, to align several calls.
     """
 
     rows: Sequence[Sequence[str]]
     header: bool = True
-    min_widths: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         rows = [[_one_line(cell) for cell in row] for row in self.rows]
-        columns = enumerate(zip(*rows, strict=True))
-        widths = [max(self.min_width(i), *map(len, column)) for i, column in columns]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
             _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
         )
         return "\n".join(line.rstrip() for line in lines)
-
-    def min_width(self, column: int) -> int:
-        """Return the minimum width of a column in characters."""
-        return self.min_widths[column] if column < len(self.min_widths) else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +90,8 @@ def _rich_table(table: Table) -> "rich.table.Table":
     rows = [[Text(clean(_one_line(cell)), style=_STYLES.get(cell, "")) for cell in row] for row in table.rows]
     made = RichTable(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), show_header=table.header)
     head, body = (rows[0], rows[1:]) if table.header else ([Text()] * len(rows[0]), rows)
-    for i, name in enumerate(head):
-        made.add_column(name, header_style="bold", overflow="fold", min_width=table.min_width(i))
+    for name in head:
+        made.add_column(name, header_style="bold", overflow="fold")
     for row in body:
         made.add_row(*row)
     return made

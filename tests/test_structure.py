@@ -37,7 +37,6 @@ TESTED_IN = {
     "pipeline/cli/test_cluster.py": "doctor schedule",
     "pipeline/cli/test_config.py": "zoo",
     "pipeline/kubeflow/test_kfp_backend.py": "pipeline/settings/step_ids",
-    "pipeline/kubeflow/test_schedules.py": "recurring_run",
     "pipeline/settings/test_settings_file.py": "schedule_settings",
 }
 # These read no config: builders, config and the families turn its fields into typed options.
@@ -104,7 +103,6 @@ NAMES_A_FAMILY = {
     "detection_core/config/legacy/*.py": "names of TensorFlow 1, also of families that are not built here",
     "detection_core/config/messages/*.py": "messages that suggest a family, and readers of a message",
     "detection_core/config/paths/short_names.py": "short names of fields",
-    "detection_core/exporters/tflite_description.py": "metadata that names MediaPipe's decoder",
     "detection_core/tasks/serving_driver.py": "google/automl's ServingDriver",
     "detection_core/zoo/fine_tuning.py": "the recipe for the model zoo, and titles of papers",
     "pipeline/api/detflow/*.py": "Model Maker's names",

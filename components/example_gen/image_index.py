@@ -1,17 +1,12 @@
-"""The images of a data set by split, in the order of the shards; kept on disk as JSON, not in memory."""
+"""The images of a data set by split, in the order of the shards; kept on disk, not in memory."""
 
 import array
-import base64
-import binascii
 import json
-import math
-import struct
-import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import marshal
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
-import orjson
 
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
@@ -32,7 +27,7 @@ _BATCH = 1000
 _ANY_TEXT = ("utf-8", "surrogatepass")  # file names need not be UTF-8
 
 _SCHEMA = """
-CREATE TABLE images (place INTEGER PRIMARY KEY, split TEXT, digest BLOB, id TEXT, file BLOB, record TEXT);
+CREATE TABLE images (place INTEGER PRIMARY KEY, split TEXT, digest BLOB, id TEXT, file BLOB, record BLOB);
 CREATE TABLE rejected (place INTEGER PRIMARY KEY, split TEXT, fields TEXT);
 """
 
@@ -48,7 +43,7 @@ class ImageIndex:
     def add(self, split: str, image: AnnotatedImage) -> None:
         """Add an image to a split."""
         row = (split, order_digest(image.source_id), image.source_id, image.filename.encode(*_ANY_TEXT))
-        self._images.append((*row, format_record(image)))
+        self._images.append((*row, pack_record(image)))
         if len(self._images) >= _BATCH:
             self._flush()
 
@@ -119,13 +114,13 @@ class IndexedImages(_Rows[AnnotatedImage]):
     """The images of a split, in storage order."""
 
     def __iter__(self) -> Iterator[AnnotatedImage]:
-        return (read_record(parse_json(text)) for text in self.texts())
+        return (read_record(marshal.loads(packed)) for packed in self.packed())
 
-    def texts(self) -> Iterator[str]:
-        """Yield the images as `format_record` writes them."""
+    def packed(self) -> Iterator[bytes]:
+        """Yield the images as `pack_record` writes them."""
         # SQLite sorts on disk if memory does not suffice.
         query = "SELECT record FROM images WHERE split = ? ORDER BY digest, id"
-        return (text for (text,) in self._index.rows(query, self._split))
+        return (packed for (packed,) in self._index.rows(query, self._split))
 
 
 class RejectedRecords(_Rows[Rejection]):
@@ -136,111 +131,49 @@ class RejectedRecords(_Rows[Rejection]):
         return (Rejection(*json.loads(fields)) for (fields,) in rows)
 
 
-def format_record(image: AnnotatedImage) -> str:
-    """Return an image as JSON: a list of its fields, or two lists if it has masks, which come second."""
-    objects = [_object_fields(item) for item in image.objects]
-    more = list(image[_OBJECTS_AT + 1 :])
-    while more and more[-1] == _MORE_DEFAULTS[len(more) - 1]:
-        more.pop()
-    fields = [*image[:_OBJECTS_AT], objects, *more]
-    text = _encode(fields) if _is_finite(image.objects) else _encode_any(fields)
-    masks = [_mask_text(item.mask) for item in image.objects]
-    return f"[{text}, [{', '.join(masks)}]]" if any(mask != _NO_MASK for mask in masks) else text
+def pack_record(image: AnnotatedImage) -> bytes:
+    """Return an image with `marshal`, whose format the workers know: Beam requires one version of Python."""
+    objects, labels = list(map(_object_fields, image.objects)), list(map(_plain, image.labels))
+    return marshal.dumps(_plain(image._replace(objects=objects, labels=labels)))
 
 
-def read_record(fields: list[Any]) -> AnnotatedImage:
-    """Return the image that `format_record` serialised."""
-    masks: list[Any] = []
-    if isinstance(fields[0], list):
-        fields, masks = fields
-    before, objects, more = fields[:_OBJECTS_AT], fields[_OBJECTS_AT], fields[_OBJECTS_AT + 1 :]
-    items = [_object(*item) for item in objects]
-    if masks:
-        items = [item._replace(mask=_mask(mask)) for item, mask in zip(items, masks, strict=True)]
-    labels = [ImageLabel(*label) for label in more[0]] if more else ()
-    more = [labels or (), *more[1:], *_MORE_DEFAULTS[max(1, len(more)) :]]
-    return AnnotatedImage._make([*before, items, *more])
+def _plain(fields: tuple[Any, ...]) -> Any:
+    return tuple(fields)  # marshal takes no named tuples
 
 
-_encode_any = json.JSONEncoder(check_circular=False).encode
+def read_record(fields: tuple[Any, ...]) -> AnnotatedImage:
+    """Return the image that `pack_record` serialised."""
+    image = AnnotatedImage._make(fields)
+    labels = [ImageLabel(*label) for label in image.labels]
+    return image._replace(objects=list(map(_object, image.objects)), labels=labels or ())
 
 
-def _encode(value: Any) -> str:
-    """Return a value without NaN and infinity as JSON text; orjson would write those as null."""
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:  # a lone surrogate, an integer of more than 64 bits, a named tuple
-        return _encode_any(value)
+def _object_fields(item: AnnotatedObject) -> Any:
+    # Readers of others may give NumPy's numbers, which marshal takes for bytes.
+    points = item.keypoints and [(float(x), float(y), int(seen)) for x, y, seen in item.keypoints]
+    box: Any = tuple(map(float, item.box))
+    mask = _mask_fields(item.mask)
+    return _plain(item._replace(box=box, area=float(item.area), mask=mask, keypoints=points))
 
 
-def _is_finite(objects: Sequence[AnnotatedObject]) -> bool:
-    """Return whether all numbers are finite and the objects have boxes only, as orjson requires."""
-    for item in objects:
-        xmin, ymin, xmax, ymax = item.box
-        if not math.isfinite(xmin + ymin + xmax + ymax + item.area) or item[_LABEL_AT + 2 :] != _DEFAULTS[1:]:
-            return False
-    return True
+def _object(fields: tuple[Any, ...]) -> AnnotatedObject:
+    item = AnnotatedObject._make(fields)
+    mask: Any = item.mask
+    return item._replace(mask=_MASKS[mask[0]](*mask[1:])) if mask else item
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Parse the output of `format_record`, or a list of it, with NaN and infinity as in the json module."""
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return json.loads(text)
-
-
-def _object_fields(item: AnnotatedObject) -> tuple[Any, ...]:
-    known = item[: _LABEL_AT + 1]
-    more = item[_LABEL_AT + 2 :]
-    return known if more == _DEFAULTS[1:] else (*known, None, *more)
-
-
-_OBJECTS_AT = AnnotatedImage._fields.index("objects")
-_MORE_DEFAULTS = tuple(
-    AnnotatedImage._field_defaults[name] for name in AnnotatedImage._fields[_OBJECTS_AT + 1 :]
-)
-_LABEL_AT = AnnotatedObject._fields.index("label")
-_DEFAULTS = (None,) * (len(AnnotatedObject._fields) - _LABEL_AT - 1)
-
-
-def _object(name: str, box: list[float], *rest: Any) -> AnnotatedObject:
-    item = AnnotatedObject._make((name, tuple(box), *rest, *(_DEFAULTS if len(rest) < _LABEL_AT else ())))
-    if item.keypoints is None:
-        return item
-    return item._replace(keypoints=[(x, y, seen) for x, y, seen in item.keypoints])
-
-
-_NO_MASK = "null"
-
-
-def _mask_text(mask: Mask | None) -> str:
-    if mask is None:
-        return _NO_MASK
+def _mask_fields(mask: Mask | None) -> Any:
+    """Return a mask's type and fields; the numbers of polygons are packed, because masks consist of them."""
     if isinstance(mask, Polygons):
-        # Numbers as text take a hundred times as long to write and read, and masks consist of them. Base64
-        # has no character that JSON must escape, so skip the search for one.
-        rings = (binascii.b2a_base64(_doubles(ring), newline=False).decode() for ring in mask.rings)
-        quoted = ", ".join(f'"{ring}"' for ring in rings)
-        return f'{{"rings": [{quoted}]}}'
+        return "Polygons", [array.array("d", ring).tobytes() for ring in mask.rings]
     if isinstance(mask, RunLengths):
-        counts = mask.counts if isinstance(mask.counts, str) else list(mask.counts)
-        return _encode({"size": [mask.height, mask.width], "counts": counts})
-    return _encode({"path": mask.path})
+        return "RunLengths", *mask[:2], mask.counts if isinstance(mask.counts, str) else list(mask.counts)
+    return mask and ("MaskFile", *mask)
 
 
-def _doubles(ring: Sequence[float]) -> bytes:
-    if isinstance(ring, array.array) and ring.typecode == "d" and sys.byteorder == "little":
-        return ring.tobytes()
-    return struct.pack(f"<{len(ring)}d", *ring)
-
-
-def _mask(fields: dict[str, Any] | None) -> Mask | None:
-    if fields is None:
-        return None
-    if "rings" in fields:
-        return Polygons([np.frombuffer(base64.b64decode(ring), "<f8") for ring in fields["rings"]])
-    if "size" in fields:
-        height, width = fields["size"]
-        return RunLengths(height, width, fields["counts"])
-    return MaskFile(fields["path"])
+_MASKS: dict[str, Callable[..., Mask]] = {
+    "Polygons": lambda rings: Polygons([np.frombuffer(ring, np.float64) for ring in rings]),
+    "RunLengths": RunLengths,
+    "MaskFile": MaskFile,
+}
+"""Type to the function of a mask's other fields."""

@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import gzip
+import io
 import itertools
 import json
 import logging
+import marshal
 import math
 import os
 import threading
@@ -15,7 +17,7 @@ from typing import IO, Any, cast
 import google_crc32c
 
 from component_specs.example_gen import TRAIN
-from components.example_gen.image_index import IndexedImages, parse_json, read_record
+from components.example_gen.image_index import IndexedImages, read_record
 from components.runtime.beam_pipeline import IN_PROCESS, in_processes, run_pipeline
 from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_format import write_record
@@ -36,6 +38,7 @@ WORK = ".work"
 
 REPORT = ".report.json"
 """Suffix of a shard's report, which appears after the shard is written."""
+_TASK = ".task"
 SUFFIXES = {"": "", "GZIP": ".gz"}
 
 
@@ -70,16 +73,16 @@ def write_tasks(
     The lists are written to files because the size of a runner's job description is limited. The images are
     in storage order. `shard_examples` is approximate.
     """
-    total, texts, shared = len(images), images.texts(), dataclasses.asdict(settings)
+    total, packed, shared = len(images), images.packed(), dataclasses.asdict(settings)
     count = max(1, math.ceil(total / shard_examples))
     tasks = {}
     for index in range(count):
         begin, end = (edge * total // count for edge in (index, index + 1))
-        path = files.join(folder, WORK, f"{split}-{index:05d}.task.json")
-        shard = {"folder": folder, "split": split, "index": index, "count": count}
+        path = files.join(folder, WORK, f"{split}-{index:05d}{_TASK}")
+        shard = {"folder": folder, "split": split, "index": index, "count": count, "records": end - begin}
         decoded = DECODINGS[settings.decode].images_in(begin, end, total)
-        head = json.dumps({**shared, **shard, "decoded": decoded})
-        files.write_text(path, "\n".join([head, *itertools.islice(texts, end - begin)]))
+        head = marshal.dumps({**shared, **shard, "decoded": decoded})
+        files.write_bytes(path, b"".join([head, *itertools.islice(packed, end - begin)]))
         tasks[path] = end - begin
     return tasks
 
@@ -89,9 +92,9 @@ def write_shard(task_path: str) -> int:
 
     Repeated or concurrent calls write the same files.
     """
-    # Parse line by line: the garbage collector would traverse millions of parsed boxes every time.
-    head, *records = files.read_bytes(task_path).split(b"\n")
-    task = parse_json(head)
+    # Unpack images one by one: the garbage collector would traverse millions of boxes every time.
+    packed = io.BytesIO(files.read_bytes(task_path))
+    task = marshal.load(packed)
     folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
     counts, rejected, decoding = Counts(), [], DECODINGS[task["decode"]]
@@ -99,8 +102,8 @@ def write_shard(task_path: str) -> int:
     tiles = tile_options(task["tiles"]) if task["split"] == TRAIN else None
     path = files.join(folder, f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
-        for number, text in enumerate(records):
-            record = read_record(parse_json(text))
+        for number in range(task["records"]):
+            record = read_record(marshal.load(packed))
             # Images are ordered by hash, so the first ones are a random sample.
             check_pixels = decoding.check if number < task["decoded"] else None
             labels = task["label_ids"]
@@ -120,7 +123,7 @@ def write_shard(task_path: str) -> int:
         "split": task["split"],
         "shard": dataclasses.asdict(shard),
     }
-    files.write_text(task_path.replace(".task.json", REPORT), json.dumps(report))
+    files.write_text(task_path.removesuffix(_TASK) + REPORT, json.dumps(report))
     return examples
 
 
@@ -221,7 +224,7 @@ def _watched(tasks: Mapping[str, int]) -> Iterator[None]:
     over = threading.Event()
 
     def watch() -> None:
-        waiting = {path.replace(".task.json", REPORT): images for path, images in tasks.items()}
+        waiting = {path.removesuffix(_TASK) + REPORT: images for path, images in tasks.items()}
         folders = {os.path.dirname(path) for path in waiting}
         with Progress("ingest", total=sum(waiting.values()), unit="image") as progress:
             last = False

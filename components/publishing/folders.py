@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Mapping
 
-from detection_core.artifacts.detector import SAVED_MODEL
 from detection_core.artifacts.published import (
     IN_SERVICE,
     TFLITE,
@@ -71,10 +70,7 @@ class VersionFolders:
             version = self._read_or_none(number)
             self._expected[number] = version.files if version else {}
         expected = self._expected[number]
-        if expected:
-            return all(found.get(name) == size for name, size in expected.items())
-        # Published before the record listed its files.
-        return SAVED_MODEL in found and any(name.startswith("variables/") for name in found)
+        return bool(expected) and all(found.get(name) == size for name, size in expected.items())
 
     def read(self, number: int) -> PublishedVersion:
         """Read a version's file.

@@ -11,6 +11,7 @@ from component_specs import PusherJob
 from components.publishing.destination import BaselineReplaced, PushDestination, RolledBack
 from detection_core.artifacts.blessing import BlessingReasons, read_verdict
 from detection_core.artifacts.data_statistics import STATISTICS
+from detection_core.artifacts.detection_statistics import DETECTION_STATISTICS
 from detection_core.artifacts.detector import MODEL_INFO, PIPELINE_CONFIG, find_extra, read_info, serving_dir
 from detection_core.artifacts.evaluation import METRICS, EvalReport
 from detection_core.artifacts.published import PUSHED, PublishedVersion, PushReport
@@ -120,8 +121,10 @@ def _extras(job: PusherJob, source: str, measured: EvalReport) -> dict[str, str]
     """Return the files to publish with the SavedModel, by name."""
     card = files.join(job.pushed_model, MODEL_CARD)
     files.write_text(card, model_card(source, measured, tflite_dir=job.tflite))
-    path = STATISTICS.path(job.statistics) if job.statistics else ""
-    return {MODEL_CARD: card} | ({STATISTICS.name: path} if path and files.exists(path) else {})
+    found = {DETECTION_STATISTICS.name: DETECTION_STATISTICS.path(job.evaluation)}
+    if job.statistics:
+        found[STATISTICS.name] = STATISTICS.path(job.statistics)
+    return {MODEL_CARD: card} | {name: path for name, path in found.items() if files.exists(path)}
 
 
 def _pushed(destination: PushDestination, version: PublishedVersion) -> PushReport:

@@ -12,7 +12,7 @@ import dataclasses
 import datetime
 import difflib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from detection_core.errors import ConfigError
 
@@ -115,57 +115,19 @@ def _moment(text: str, where: str) -> datetime.datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-def _hour12(t: datetime.datetime) -> int:
-    return t.hour % 12 or 12
-
-
-def _day_of_year(t: datetime.datetime) -> int:
-    return t.timetuple().tm_yday
-
-
-# Tried in this order at each place. Names are English, whatever the locale.
-_ELEMENTS: tuple[tuple[str, Callable[[datetime.datetime], str]], ...] = (
-    ("January", lambda t: _MONTHS[t.month - 1]),
-    ("Jan(?![a-z])", lambda t: _MONTHS[t.month - 1][:3]),
-    ("Monday", lambda t: _DAYS[t.weekday()]),
-    ("Mon(?![a-z])", lambda t: _DAYS[t.weekday()][:3]),
-    ("MST", lambda t: "UTC"),
-    ("002", lambda t: f"{_day_of_year(t):03d}"),
-    ("01", lambda t: f"{t.month:02d}"),
-    ("02", lambda t: f"{t.day:02d}"),
-    ("03", lambda t: f"{_hour12(t):02d}"),
-    ("04", lambda t: f"{t.minute:02d}"),
-    ("05", lambda t: f"{t.second:02d}"),
-    ("06", lambda t: f"{t.year % 100:02d}"),
-    ("15", lambda t: f"{t.hour:02d}"),
-    ("1", lambda t: str(t.month)),
-    ("2006", lambda t: f"{t.year:04d}"),
-    ("__2", lambda t: f"{_day_of_year(t):3d}"),
-    ("_2006", lambda t: f"_{t.year:04d}"),
-    ("_2", lambda t: f"{t.day:2d}"),
-    ("2", lambda t: str(t.day)),
-    ("3", lambda t: str(_hour12(t))),
-    ("4", lambda t: str(t.minute)),
-    ("5", lambda t: str(t.second)),
-    ("PM", lambda t: "PM" if t.hour >= 12 else "AM"),
-    ("pm", lambda t: "pm" if t.hour >= 12 else "am"),
-    ("-070000", lambda t: "+000000"),
-    ("-07:00:00", lambda t: "+00:00:00"),
-    ("-0700", lambda t: "+0000"),
-    ("-07:00", lambda t: "+00:00"),
-    ("-07", lambda t: "+00"),
-    ("Z070000|Z07:00:00|Z0700|Z07:00|Z07", lambda t: "Z"),
-)
+# Elements of a layout, tried in this order at each place, to formats of C's strftime. The names are English:
+# the locale of times in Python is "C".
+_ELEMENTS = {
+    "January": "%B", "Jan(?![a-z])": "%b", "Monday": "%A", "Mon(?![a-z])": "%a", "MST": "UTC",
+    "002": "%j", "01": "%m", "02": "%d", "03": "%I", "04": "%M", "05": "%S", "06": "%y", "15": "%H",
+    "1": "%-m", "2006": "%Y", "__2": "%_j", "_2006": "_%Y", "_2": "%e", "2": "%-d", "3": "%-I", "4": "%-M",
+    "5": "%-S", "PM": "%p", "pm": "%P", "-070000": "+000000", "-07:00:00": "+00:00:00", "-0700": "+0000",
+    "-07:00": "+00:00", "-07": "+00", "Z070000|Z07:00:00|Z0700|Z07:00|Z07": "Z",
+}  # fmt: skip
+_FORMATS = tuple(_ELEMENTS.values())
 # Fractions of a second, which are zero here. With nines, Go omits trailing zeros and the point.
 _FRACTION = r"(?P<zeros>[.,]0+(?!\d))|(?P<nines>[.,]9+(?!\d))"
-_LAYOUT_WORDS = re.compile("|".join([*(f"({pattern})" for pattern, _ in _ELEMENTS), _FRACTION]))
+_LAYOUT_WORDS = re.compile("|".join([*(f"({pattern})" for pattern in _ELEMENTS), _FRACTION]))
 
 
 def format_time(moment: datetime.datetime, layout: str) -> str:
@@ -178,6 +140,6 @@ def format_time(moment: datetime.datetime, layout: str) -> str:
         if match["nines"]:
             return ""
         assert match.lastindex is not None
-        return _ELEMENTS[match.lastindex - 1][1](utc)
+        return utc.strftime(_FORMATS[match.lastindex - 1])
 
     return _LAYOUT_WORDS.sub(element, layout)

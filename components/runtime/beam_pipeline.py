@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from detection_core.python_process import python_started_by_libraries
+from detection_core.python_process import descendants, python_started_by_libraries
 
 # The runner behind DirectRunner. As of Beam 2.77, DirectRunner first tries to download another runner.
 _LOCAL = ["--runner=FnApiRunner"]
@@ -96,9 +96,7 @@ def run_with_workers(run: Callable[[], None]) -> None:
 
 def _workers(parent: int) -> Iterator[int]:
     """Yield the descendants of a process that run Beam's workers: shells, each after its Python process."""
-    for children in Path(f"/proc/{parent}/task").glob("*/children"):
+    for process in descendants(parent):
         with contextlib.suppress(OSError):
-            for child in map(int, children.read_text().split()):
-                yield from _workers(child)
-                if _WORKER_PROGRAM in Path(f"/proc/{child}/cmdline").read_bytes():
-                    yield child
+            if _WORKER_PROGRAM in Path(f"/proc/{process}/cmdline").read_bytes():
+                yield process

@@ -41,13 +41,10 @@ def bind_arguments(job_type: type[Job], argv: Sequence[str]) -> Job:
     for name in fields.outputs:
         parser.add_argument(f"--{name}", required=True, metavar="DIR")
     for name, parameter in fields.parameters.items():
-        kind = parameter.carried_as
+        kind = parameter.codec.carried_as
         parser.add_argument(f"--{name}", type=_boolean if kind is bool else kind, required=parameter.required)
     given = vars(parser.parse_args(argv))
-    values = {**{name: given[name] for name in fields.outputs}, **decode_parameters(job_type, given)}
-    for name, role in fields.inputs.items():
-        values[name] = present(name, role, given[name])
-    return job_type(**values)
+    return fill_job(job_type, given, given, given)
 
 
 def bind_artifacts(
@@ -64,14 +61,21 @@ def bind_artifacts(
         ConfigError: for an invalid parameter.
         ContractError: when an input's folder is missing.
     """
-    fields = job_fields(job_type)
-    values = decode_parameters(job_type, parameters)
-    for name, role in fields.inputs.items():
-        artifacts = inputs.get(name) or ()
-        values[name] = present(name, role, artifacts[0].uri if artifacts else "")
-    for name in fields.outputs:
-        values[name] = outputs[name][0].uri
-    return job_type(**values)
+    taken, made = ({n: a[0].uri for n, a in given.items() if a} for given in (inputs, outputs))
+    return fill_job(job_type, parameters, taken, made)
+
+
+def fill_job(
+    job_type: type[Job],
+    parameters: Mapping[str, Scalar | None],
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+) -> Job:
+    """Fill a Job from encoded parameters and the paths of its artifacts; errors as of `bind_artifacts`."""
+    fields, values = job_fields(job_type), decode_parameters(job_type, parameters)
+    paths = {name: present(name, role, inputs.get(name, "")) for name, role in fields.inputs.items()}
+    paths |= {name: outputs[name] for name in fields.outputs}
+    return job_type(**values, **paths)
 
 
 def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> dict[str, Any]:
@@ -88,7 +92,7 @@ def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> d
         if text is None:
             continue
         try:
-            values[name] = parameter.decode(text)
+            values[name] = parameter.codec.decode(text)
         except ValueError as e:
             raise ConfigError(str(e), where=name) from e
     return values

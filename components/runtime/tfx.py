@@ -16,7 +16,7 @@ from tfx.types import channel
 
 from component_specs import JOBS, tfx_spec
 from component_specs.annotations import job_fields
-from component_specs.kfp_outputs import KFP_OUTPUTS, encode_results
+from component_specs.kfp_outputs import CODE_VERSIONS, KFP_OUTPUTS, encode_results
 from component_specs.registration import run_module
 from components.runtime.bind import bind_artifacts
 from detection_core.artifacts.blessing import read_verdict
@@ -104,7 +104,7 @@ class JobComponent(base_component.BaseComponent):
             **values: input field to channel, parameter field to value.
         """
         parameters = job_fields(JOBS[self.COMPONENT]).parameters
-        carried = {n: parameters[n].encode(v) if n in parameters else v for n, v in values.items()}
+        carried = {n: parameters[n].codec.encode(v) if n in parameters else v for n, v in values.items()}
         outputs = {name: channel.Channel(type=key.type) for name, key in self.SPEC_CLASS.OUTPUTS.items()}
         super().__init__(spec=self.SPEC_CLASS(**carried, **outputs))
         self.with_id(step_id)
@@ -114,7 +114,8 @@ COMPONENTS: dict[str, type[JobComponent]] = {}
 """Component name, as in `component_specs.JOBS`, to its TFX class."""
 
 
-def _tfx_classes(component: str) -> tuple[type[JobComponent], type[JobExecutor]]:
+def _tfx_classes(component: str) -> dict[str, Any]:
+    """Return the component's TFX class and executor by name."""
     name = JOBS[component].__name__.removesuffix("Job")
 
     def subclass(name: str, base: Any, **attributes: Any) -> Any:
@@ -129,19 +130,11 @@ def _tfx_classes(component: str) -> tuple[type[JobComponent], type[JobExecutor]]
         SPEC_CLASS=tfx_spec.job_spec(JOBS[component]),
         EXECUTOR_SPEC=executor_spec.ExecutorClassSpec(executor),
     )
-    return COMPONENTS[component], executor
+    return {name: COMPONENTS[component], executor.__name__: executor}
 
 
-RunChecker, RunCheckerExecutor = _tfx_classes("run_checker")
-ConfigGen, ConfigGenExecutor = _tfx_classes("config_gen")
-ExampleGen, ExampleGenExecutor = _tfx_classes("example_gen")
-BaselineResolver, BaselineResolverExecutor = _tfx_classes("baseline_resolver")
-DataValidator, DataValidatorExecutor = _tfx_classes("data_validator")
-Trainer, TrainerExecutor = _tfx_classes("trainer")
-Evaluator, EvaluatorExecutor = _tfx_classes("evaluator")
-QuantizationRewriter, QuantizationRewriterExecutor = _tfx_classes("quantization_rewriter")
-TFLiteExporter, TFLiteExporterExecutor = _tfx_classes("tflite_exporter")
-Pusher, PusherExecutor = _tfx_classes("pusher")
+for _component in ("run_checker", *CODE_VERSIONS):  # without external components
+    globals().update(_tfx_classes(_component))
 
 
 def tfx_component(component: str) -> Callable[..., JobComponent]:

@@ -1,6 +1,6 @@
 """The dataset card (dataset_card.json) and the quarantine (quarantine.jsonl) of examples.
 
-Older cards lack some counts. A missing count is read as 0, except a split's shards and images (None).
+A missing count is read as 0.
 """
 
 import dataclasses
@@ -93,25 +93,11 @@ class BoxSides:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SplitCard:
+class SplitCard(Totals):
     """Counts and ranges of a split.
 
     Attributes:
         shards: number of TFRecord files; None if unknown.
-        images: number of examples; None if unknown.
-        empty_images: as in `Totals`.
-        objects: as in `Totals`.
-        crowd: as in `Totals`.
-        difficult: as in `Totals`.
-        truncated: as in `Totals`.
-        clipped_boxes: as in `Totals`.
-        converted_images: as in `Totals`.
-        decoded_images: as in `Totals`.
-        image_bytes: as in `Totals`.
-        turned_images: as in `Totals`.
-        annotated_as_stored: as in `Totals`.
-        passed_through: as in `Totals`.
-        unannotated_images: as in `Totals`.
         formats: image format to number of images.
         classes: class name to number of objects.
         box_areas_px: objects by size in pixels.
@@ -123,20 +109,6 @@ class SplitCard:
     """
 
     shards: int | None = None
-    images: int | None = None
-    empty_images: int = 0
-    objects: int = 0
-    crowd: int = 0
-    difficult: int = 0
-    truncated: int = 0
-    clipped_boxes: int = 0
-    converted_images: int = 0
-    decoded_images: int = 0
-    image_bytes: int = 0
-    turned_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
-    annotated_as_stored: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
-    passed_through: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
-    unannotated_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     formats: Mapping[str, int] = dataclasses.field(default_factory=dict)
     classes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     box_areas_px: BoxAreas | None = None

@@ -122,11 +122,6 @@ MODEL = JsonFile(
 )
 
 
-def format_info(info: DetectorInfo) -> str:
-    """Return `model.json`'s text, with sorted keys."""
-    return MODEL.format(info)
-
-
 def read_info(path: str) -> DetectorInfo:
     """Read the description of a detector folder (see `serving_dir`); unknown fields are ignored.
 

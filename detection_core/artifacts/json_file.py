@@ -31,11 +31,15 @@ class _Named(Generic[T]):
 
     Attributes:
         name: of the file in its artifact's folder; a pattern if names vary.
-        content: dataclass of the object, of each line, or of each entry.
+        content: dataclass of the object, or of each line.
+        writer: program that writes it, for errors.
+        remedy: what to do if it cannot be used, for errors.
     """
 
     name: str
     content: type[T]
+    writer: str
+    remedy: str
 
     def path(self, folder: str) -> str:
         """Return the file's path."""
@@ -47,8 +51,6 @@ class JsonFile(_Named[T]):
     """A JSON file of one object.
 
     Attributes:
-        writer: program that writes it, for errors.
-        remedy: what to do if it cannot be used, for errors.
         version: version of the layout; increased when an older reader would misread new files.
         version_key: key of the version in the file.
         indent: indent of the text; None writes one line.
@@ -56,8 +58,6 @@ class JsonFile(_Named[T]):
         allow_nan: write NaN and infinity, for diverged values; JavaScript's JSON lacks them.
     """
 
-    writer: str
-    remedy: str
     version: int = FIRST_VERSION
     version_key: str = VERSION_KEY
     indent: int | None = 1
@@ -109,20 +109,24 @@ class JsonFile(_Named[T]):
 
     def find(self, folder: str) -> T | None:
         """Read the file of an artifact's folder; return None if missing. Errors are those of `parse`."""
-        path = self.path(folder)
         try:
-            text = _read_text(path) if folder and files.exists(path) else None
-        except FileNotFoundError:
+            return self.read_file(self.path(folder)) if folder else None
+        except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def read_file(self, path: str) -> T:
+        """Read a file by its path; errors are those of `parse`, and OSError if there is none."""
+        try:
+            text = _read_text(path)
         except (OSError, UnicodeDecodeError) as error:
-            if is_exhausted(error):
+            if isinstance(error, FileNotFoundError | NotADirectoryError) or is_exhausted(error):
                 raise
             raise ContractError(
                 f"expected the JSON that {self.writer} writes, found what cannot be read ({error});"
                 f" {self.remedy}",
                 where=path,
             ) from error
-        return None if text is None else self.parse(text, path)
+        return self.parse(text, path)
 
     def find_usable(self, folder: str) -> T | None:
         """Read the file of an artifact's folder; return None, with a warning, if it is missing or damaged."""
@@ -145,15 +149,7 @@ class JsonFile(_Named[T]):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonLines(_Named[T]):
-    """A file with one JSON object per line. A line without a version has version 1.
-
-    Attributes:
-        writer: program that writes it, for errors.
-        remedy: what to do if it cannot be used, for errors.
-    """
-
-    writer: str
-    remedy: str
+    """A file with one JSON object per line. A line without a version has version 1."""
 
     @property
     def _line(self) -> JsonFile[T]:
@@ -189,7 +185,12 @@ class JsonLines(_Named[T]):
         version. Use `read` before writing the file again: it refuses these lines, so that none is lost.
         """
         found = []
-        for line, where in self._lines(folder):
+        try:
+            lines = list(self._lines(folder))
+        except OSError as error:
+            _logger.warning("%s is left out: %s", self.path(folder), error)
+            return []
+        for line, where in lines:
             try:
                 found.append(self.parse_line(line, where))
             except ContractError as error:
@@ -199,48 +200,6 @@ class JsonLines(_Named[T]):
     def _lines(self, folder: str) -> Iterator[tuple[bytes, str]]:
         """Yield each line undecoded with its position, so that an invalid line affects no other."""
         path = self.path(folder)
-        content = files.read_bytes(path) if folder and files.exists(path) else b""
+        content = files.read_regular(path, _MOST_BYTES) if folder and files.exists(path) else b""
         for number, line in enumerate(content.splitlines(), start=1):
             yield line, f"{path}:{number}"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class JsonList(_Named[T]):
-    """A file with one JSON list of objects; it cannot hold a version, so it has version 1.
-
-    A later version would be an object with a version field.
-    """
-
-    def format(self, values: Iterable[T]) -> str:
-        """Return the file's text."""
-        return json.dumps(encode(list(values)), indent=1) + "\n"
-
-    def write(self, folder: str, values: Iterable[T]) -> None:
-        """Write the file into an artifact's folder, atomically."""
-        files.write_text(self.path(folder), self.format(values))
-
-    def read_valid(self, folder: str) -> list[T]:
-        """Read the valid entries for a report; skip the others with a warning.
-
-        A file that is missing, damaged or of a newer version has no entries.
-        """
-        path, found = self.path(folder), []
-        for number, entry in enumerate(self._entries(path)):
-            try:
-                found.append(cast(T, decode(self.content, entry, f"[{number}]")))
-            except JsonFault as error:
-                _logger.warning("%s: an entry is left out: %s", path, error)
-        return found
-
-    def _entries(self, path: str) -> list[Any]:
-        if not files.exists(path):
-            return []
-        try:
-            entries = json.loads(_read_text(path))
-            if isinstance(entries, list):
-                return entries
-            version = entries.get(VERSION_KEY) if isinstance(entries, dict) else None
-            raise JsonFault(f"expected a list, of version {FIRST_VERSION}, found version {version}")
-        except (OSError, ValueError, RecursionError) as error:
-            _logger.warning("%s is left out: %s", path, error)
-            return []

@@ -85,8 +85,7 @@ class FileReport:
         file: name.
         format: such as `float32` or `int8`.
         quantization: `none`, `aware` (quantization-aware training) or `post_training`.
-        made_from: source network: `float` or `quantization_aware`, in any file format; "" in files of early
-            versions.
+        made_from: source network: `float` or `quantization_aware`, in any file format.
         metrics: COCO metrics of the file, run in LiteRT.
         score_threshold: recommended minimum score (highest F1), also in the file's metadata; 0 if no
             detection found an object.
@@ -95,8 +94,7 @@ class FileReport:
         drop_interval: 95 % confidence interval of the drop, by bootstrap over the split's images; None if
             unknown.
         size_bytes: size of the file.
-        latency_ms: number of threads to median milliseconds per inference; empty if not measured. Early
-            reports have one number, for one thread.
+        latency_ms: number of threads to median milliseconds per inference; empty if not measured.
         peak_memory_bytes: memory increase of a process by loading and a first inference; None without a limit
             on it.
         exceeded: a clause for each exceeded limit on size, latency or memory.
@@ -116,7 +114,7 @@ class FileReport:
     max_drop: float = 0.0
     drop_interval: tuple[float, float] | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     size_bytes: int = 0
-    latency_ms: Mapping[str, float] | float | None = None
+    latency_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
     peak_memory_bytes: int | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     exceeded: list[str] = dataclasses.field(default_factory=list, metadata=OMIT_DEFAULT)
     network: NetworkParity | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
@@ -139,8 +137,7 @@ class FileReport:
     @property
     def latencies(self) -> list[tuple[int, float]]:
         """Number of threads and median milliseconds, fewest threads first."""
-        known = {"1": self.latency_ms} if isinstance(self.latency_ms, int | float) else self.latency_ms or {}
-        return sorted((int(threads), milliseconds) for threads, milliseconds in known.items())
+        return sorted((int(threads), milliseconds) for threads, milliseconds in self.latency_ms.items())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

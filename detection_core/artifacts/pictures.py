@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import os
 
-from detection_core.artifacts.json_file import JsonList
+from detection_core.artifacts.json_file import JsonLines
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -44,17 +44,19 @@ class PictureEntry:
         return data if data.startswith(_JPEG) else b""
 
 
-PICTURES = JsonList(name="index.json", content=PictureEntry)
+PICTURES = JsonLines(
+    name="index.jsonl", content=PictureEntry, writer="an evaluation", remedy="remove this line"
+)
 
 
 def list_pictures(evaluation_dir: str) -> list[PictureEntry]:
-    """Return the pictures in `pictures/index.json`, except those outside its folder; empty if missing.
+    """Return the pictures in `pictures/index.jsonl`, except those outside its folder; empty if missing.
 
     The `file` of each is its whole path.
     """
     folder = files.join(evaluation_dir, FOLDER)
     found = []
-    for picture in PICTURES.read_valid(folder):
+    for picture in PICTURES.read_whole_lines(folder):
         name = picture.file
         if not name or name.startswith(".") or os.path.basename(name) != name or "\0" in name:
             _logger.warning(

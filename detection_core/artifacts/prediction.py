@@ -69,6 +69,7 @@ class Prediction:
         width: of the image, pixels; 0 if it could not be used.
         detections: highest score first.
         picture: JPEG file with the boxes drawn; "" if not requested.
+        brightness: mean of the image's values, 0 to 255; None if it is not known.
         error: why the image could not be used; "" if it could.
     """
 
@@ -77,6 +78,7 @@ class Prediction:
     width: int = 0
     detections: tuple[DetectedObject, ...] = ()
     picture: str = ""
+    brightness: float | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     error: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
 
     def as_json(self) -> dict[str, Any]:

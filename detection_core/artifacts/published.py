@@ -1,7 +1,6 @@
 """The files of a push destination (versions, and the pointer to the deployed one) and pushed.json."""
 
 import dataclasses
-import errno
 from collections.abc import Iterable, Mapping
 
 from detection_core.artifacts.json_file import JsonFile
@@ -100,7 +99,7 @@ def read_version(path: str, number: int) -> PublishedVersion:
         FileNotFoundError: when it is missing.
         ContractError: when it is damaged, for another version, or in a newer format.
     """
-    version = VERSION.parse(_read(path), path)
+    version = VERSION.read_file(path)
     if version.number != number:
         raise ContractError(
             f"expected the file of version {number}, found that of {version.number}; {_REMEDY}", where=path
@@ -115,11 +114,7 @@ def write_version(path: str, version: PublishedVersion) -> None:
 
 def read_deployment(root: str) -> Deployment:
     """Read `current.json`, empty if missing; ContractError when damaged or in a newer format."""
-    path = CURRENT.path(root)
-    try:
-        deployment = CURRENT.parse(_read(path), path)
-    except FileNotFoundError:
-        return Deployment(None, ())
+    deployment = CURRENT.find(root) or Deployment(None, ())
     return Deployment(deployment.version, tuple(sorted(deployment.rolled_back)))
 
 
@@ -131,26 +126,6 @@ def write_deployment(root: str, deployment: Deployment) -> None:
 def is_destination(root: str) -> bool:
     """Return whether a folder is a push destination with a published version."""
     return files.exists(CURRENT.path(root))
-
-
-_MOST_BYTES = 1 << 26
-
-
-def _read(path: str) -> str:
-    try:
-        return files.read_regular(path, _MOST_BYTES).decode()
-    except OSError as e:
-        if e.errno not in (errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EFBIG):
-            raise
-        # Reading a pipe would block forever; a device has no end.
-        found = "a folder, a pipe, a device, or a file where a folder should be"
-        raise ContractError(
-            f"expected the JSON that Pusher writes, found {found}; {_REMEDY}", where=path
-        ) from e
-    except UnicodeDecodeError as e:
-        raise ContractError(
-            f"expected the JSON that Pusher writes, found no text ({e}); {_REMEDY}", where=path
-        ) from e
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,26 +11,25 @@ from detection_core.artifacts.json_values import OMIT_DEFAULT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuantizationSettings:
-    """The settings of `graph_rewriter { quantization { ... } }`.
+class QuantizationOptions:
+    """Options of the config's `graph_rewriter { quantization { ... } }`.
 
     Attributes:
-        delay: training steps before fake quantization starts.
-        weight_bits: bits of a kernel's values.
-        activation_bits: bits of an activation's values.
-        symmetric: whether activations are quantized symmetrically around 0.
-        pairwise_sums: whether each partial sum of two tensors has a range; not so in early versions.
-        hard_swish: whether a hard swish is quantized; not so in early versions.
-        weighted_sums: whether a BiFPN's weighted sums run in integers; not so in early versions.
+        delay: training steps before fake quantization starts; until then only ranges are observed.
+        weight_bits: bits of a kernel's value; a config has 8 or 4, TensorFlow's fake quantization 2 to 16.
+        activation_bits: bits of an activation's value; a config has 8 or 16, TensorFlow 2 to 16.
+        symmetric: centre the range of activations at zero. Kernels are always symmetric.
     """
 
     delay: int
-    weight_bits: int
-    activation_bits: int
-    symmetric: bool
-    pairwise_sums: bool = False
-    hard_swish: bool = False
-    weighted_sums: bool = False
+    weight_bits: int = 8
+    activation_bits: int = 8
+    symmetric: bool = False
+
+    @property
+    def small_weight_bits(self) -> int:
+        """Return the bits of depthwise kernels and of factors, for which files need at least 8."""
+        return max(self.weight_bits, 8)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,14 +94,14 @@ class Coverage:
         quantized_convolutions: number that run in integers.
         weights: number of weights in all convolutions.
         quantized_weights: number of weights in integer convolutions.
-        fraction: fraction of weights that are quantized; None if unknown.
+        fraction: fraction of weights that are quantized.
     """
 
-    convolutions: int = 0
-    quantized_convolutions: int = 0
-    weights: int = 0
-    quantized_weights: int = 0
-    fraction: float | None = None
+    convolutions: int
+    quantized_convolutions: int
+    weights: int
+    quantized_weights: int
+    fraction: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,19 +113,14 @@ class Quantization:
         quantized: layers in the order of the network.
         not_quantized: layers and stages that stay in float.
         warnings: about ranges that clip many values or are mostly unused.
-        coverage: counts; early files have only the fraction.
+        coverage: counts of quantized convolutions and weights.
     """
 
-    settings: QuantizationSettings
+    settings: QuantizationOptions
     quantized: list[QuantizedLayer] = dataclasses.field(default_factory=list)
     not_quantized: list[FloatLayer] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
-    coverage: Coverage | float | None = None
-
-    @property
-    def counts(self) -> Coverage:
-        """The coverage; incomplete for early files."""
-        return self.coverage if isinstance(self.coverage, Coverage) else Coverage(fraction=self.coverage)
+    coverage: Coverage
 
     @property
     def kinds(self) -> Mapping[str, int]:
@@ -221,7 +215,7 @@ class Sensitivity:
         accuracy: None if not requested.
     """
 
-    settings: QuantizationSettings
+    settings: QuantizationOptions
     examples: int
     layers: list[LayerError]
     accuracy: Accuracy | None = None

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from ai_edge_litert.schema_py_generated import BuiltinOperator, Model, TensorType
 
 from detection_core.artifacts.flatbuffer_table import (
@@ -66,11 +67,17 @@ def checked_model(content: bytes | bytearray, *, where: str = "") -> Iterator[An
     Raises:
         ModelError: as `verify_tflite`; also for a `FlatbufferError` in the block.
     """
+    with _read_errors(content, where):
+        _graphs(read_root(Model, content))
+        yield read_root(Model, content)
+
+
+@contextlib.contextmanager
+def _read_errors(content: bytes | bytearray, where: str) -> Iterator[None]:
     if not Model.ModelBufferHasIdentifier(content, 0):
         raise ModelError("expected a TensorFlow Lite file, found another kind; pass a .tflite", where=where)
     try:
-        _verify_model(read_root(Model, content))
-        yield read_root(Model, content)
+        yield
     except FlatbufferError as error:
         raise damaged(error, where) from error
 
@@ -81,56 +88,6 @@ def damaged(error: Exception, where: str) -> ModelError:
         f"expected a whole TensorFlow Lite file, found a damaged one, with {error}; copy or export it again",
         where=where,
     )
-
-
-def _verify_model(model: Any) -> None:
-    codes = len(tables(model, "OperatorCodes"))
-    sizes = [buffer_size(buffer) for buffer in tables(model, "Buffers")]
-    graphs = tables(model, "Subgraphs")
-    if not graphs:
-        raise FlatbufferError("no graph")
-    for graph in graphs:
-        tensors = tables(graph, "Tensors")
-        for tensor in tensors:
-            _verify_tensor(tensor, sizes)
-        for field in ("Inputs", "Outputs"):
-            _verify_indices(numbers(graph, field), len(tensors))
-        for operator in tables(graph, "Operators"):
-            if operator.OpcodeIndex() >= codes:
-                raise FlatbufferError("an operation of no kind")
-            _verify_indices(numbers(operator, "Inputs"), len(tensors), least=_OPTIONAL)
-            _verify_indices(numbers(operator, "Outputs"), len(tensors))
-
-
-def buffer_size(buffer: Any) -> int:
-    """Return the size of a buffer, in bytes, whether in the flatbuffer or after it."""
-    if buffer.Offset() > 1:
-        if buffer.Offset() + buffer.Size() > len(buffer._tab.Bytes):
-            raise FlatbufferError("a buffer that ends behind the file's end")
-        return int(buffer.Size())
-    return 0 if buffer.DataIsNone() else len(buffer.DataAsNumpy())
-
-
-def _verify_tensor(tensor: Any, sizes: Sequence[int]) -> None:
-    index = tensor.Buffer()
-    if index >= len(sizes):
-        raise FlatbufferError(f"a tensor in buffer {index} of {len(sizes)}")
-    decoded(tensor.Name())
-    shape = numbers(tensor, "Shape")
-    item = _ITEM_BYTES.get(tensor.Type())
-    if item is None:
-        return
-    expected = math.prod(max(side, 1) for side in shape) * item
-    if min(shape, default=0) < _OPTIONAL or expected > MAX_TENSOR_BYTES:
-        raise FlatbufferError(f"a tensor of the shape {list(shape)}")
-    if sizes[index] and sizes[index] != expected and tensor.Sparsity() is None:
-        raise FlatbufferError(f"{sizes[index]} bytes for a tensor of {expected}")
-
-
-def _verify_indices(indices: Sequence[int], count: int, *, least: int = 0) -> None:
-    for index in indices:
-        if not least <= index < count:
-            raise FlatbufferError(f"a reference to tensor {index} of {count}")
 
 
 _TYPES = {code: name.lower() for name, code in vars(TensorType).items() if isinstance(code, int)}
@@ -162,14 +119,19 @@ class TensorInfo:
         shape: -1 for a free dimension.
         dtype: such as `int8`.
         quantization: None if not quantized.
-        is_constant: whether the file holds its content.
+        content: uint8, the bytes that the file holds of a constant, without a copy; empty for others.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     quantization: TensorQuantization | None
-    is_constant: bool
+    content: np.ndarray = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the file holds its content."""
+        return self.content.size > 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -181,12 +143,16 @@ class OperatorInfo:
         is_custom: whether it is not a built-in operation.
         inputs: indices of tensors; -1 for an omitted optional one.
         outputs: indices of tensors.
+        table: the operation in the generated schema, for its options.
+        version: of the operation.
     """
 
     name: str
     is_custom: bool
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    table: Any = None
+    version: int = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,42 +187,89 @@ def by_number(names: Iterable[str]) -> dict[str, int]:
 
 def read_graph(content: bytes, *, where: str = "") -> TFLiteGraph:
     """Read a TensorFlow Lite file's first graph; errors name it `where`; ModelError when it is damaged."""
-    with checked_model(content, where=where) as model:
-        return _graph(model)
+    with _read_errors(content, where):
+        return _graphs(read_root(Model, content))[0]
 
 
-def _graph(model: Any) -> TFLiteGraph:
-    graph = tables(model, "Subgraphs")[0]
-    kinds = [_kind(code) for code in tables(model, "OperatorCodes")]
-    buffers = tables(model, "Buffers")
-    return TFLiteGraph(
-        schema_version=model.Version(),
-        tensors=tuple(
-            TensorInfo(
-                name=decoded(tensor.Name()),
-                shape=numbers(tensor, "Shape"),
-                dtype=_TYPES.get(tensor.Type(), f"type {tensor.Type()}"),
-                quantization=_quantization(tensor),
-                is_constant=buffer_size(buffers[tensor.Buffer()]) > 0,
+def _graphs(model: Any) -> list[TFLiteGraph]:
+    """Read all graphs; FlatbufferError for indices out of range, and sizes that do not fit."""
+    codes = tables(model, "OperatorCodes")
+    buffers = [_content(buffer) for buffer in tables(model, "Buffers")]
+    names = {
+        entry.TensorIndex(): decoded(entry.Name())
+        for signature in tables(model, "SignatureDefs")[:1]
+        for field in ("Inputs", "Outputs")
+        for entry in tables(signature, field)
+    }
+    graphs = []
+    for graph in tables(model, "Subgraphs"):
+        tensors = tuple(_tensor(tensor, buffers) for tensor in tables(graph, "Tensors"))
+        graphs.append(
+            TFLiteGraph(
+                schema_version=model.Version(),
+                tensors=tensors,
+                operators=tuple(_operator(o, codes, len(tensors)) for o in tables(graph, "Operators")),
+                inputs=_indices(graph, "Inputs", len(tensors)),
+                outputs=_indices(graph, "Outputs", len(tensors)),
+                signature_names=names,
             )
-            for tensor in tables(graph, "Tensors")
-        ),
-        operators=tuple(_operator(entry, kinds) for entry in tables(graph, "Operators")),
-        inputs=numbers(graph, "Inputs"),
-        outputs=numbers(graph, "Outputs"),
-        signature_names={
-            entry.TensorIndex(): decoded(entry.Name())
-            for signature in tables(model, "SignatureDefs")[:1]
-            for field in ("Inputs", "Outputs")
-            for entry in tables(signature, field)
-        },
+        )
+    if not graphs:
+        raise FlatbufferError("no graph")
+    return graphs
+
+
+def _content(buffer: Any) -> np.ndarray:
+    """Return the bytes of a buffer, whether in the flatbuffer or after it."""
+    start, size = buffer.Offset(), buffer.Size()
+    if start > 1:
+        if start + size > len(buffer._tab.Bytes):
+            raise FlatbufferError("a buffer that ends behind the file's end")
+        return np.frombuffer(buffer._tab.Bytes, np.uint8, size, start)
+    return np.empty(0, np.uint8) if buffer.DataIsNone() else buffer.DataAsNumpy()
+
+
+def _tensor(tensor: Any, buffers: Sequence[np.ndarray]) -> TensorInfo:
+    index, shape, kind = tensor.Buffer(), numbers(tensor, "Shape"), tensor.Type()
+    if index >= len(buffers):
+        raise FlatbufferError(f"a tensor in buffer {index} of {len(buffers)}")
+    item, content = _ITEM_BYTES.get(kind), buffers[index]
+    if item is not None:
+        expected = math.prod(max(side, 1) for side in shape) * item
+        if min(shape, default=0) < _OPTIONAL or expected > MAX_TENSOR_BYTES:
+            raise FlatbufferError(f"a tensor of the shape {list(shape)}")
+        if content.size and content.size != expected and tensor.Sparsity() is None:
+            raise FlatbufferError(f"{content.size} bytes for a tensor of {expected}")
+    return TensorInfo(
+        name=decoded(tensor.Name()),
+        shape=shape,
+        dtype=_TYPES.get(kind, f"type {kind}"),
+        quantization=_quantization(tensor),
+        content=content,
     )
 
 
-def _operator(entry: Any, kinds: list[tuple[str, bool]]) -> OperatorInfo:
-    name, is_custom = kinds[entry.OpcodeIndex()]
-    inputs, outputs = numbers(entry, "Inputs"), numbers(entry, "Outputs")
-    return OperatorInfo(name=name, is_custom=is_custom, inputs=inputs, outputs=outputs)
+def _operator(entry: Any, codes: Sequence[Any], count: int) -> OperatorInfo:
+    if entry.OpcodeIndex() >= len(codes):
+        raise FlatbufferError("an operation of no kind")
+    code = codes[entry.OpcodeIndex()]
+    name, is_custom = _kind(code)
+    return OperatorInfo(
+        name=name,
+        is_custom=is_custom,
+        inputs=_indices(entry, "Inputs", count, least=_OPTIONAL),
+        outputs=_indices(entry, "Outputs", count),
+        table=entry,
+        version=code.Version(),
+    )
+
+
+def _indices(owner: Any, field: str, count: int, *, least: int = 0) -> tuple[int, ...]:
+    indices = numbers(owner, field)
+    for index in indices:
+        if not least <= index < count:
+            raise FlatbufferError(f"a reference to tensor {index} of {count}")
+    return indices
 
 
 def _kind(code: Any) -> tuple[str, bool]:

@@ -9,6 +9,7 @@ No locked dependency has generated classes for these schemas, so fields are name
 only append fields, so slots are stable. Only the slots used are listed.
 """
 
+import contextlib
 import dataclasses
 import io
 import lzma
@@ -242,26 +243,33 @@ def archived_text(content: bytes, ending: str, *, where: str = "") -> str | None
     """
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return None
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = [name for name in archive.namelist() if name.endswith(ending)]
-            if not names:
-                return None
-            with archive.open(names[0]) as file:
-                text = file.read(MAX_ARCHIVED_BYTES + 1)
+    with open_archive(content, where=where) as archive:
+        names = [name for name in archive.namelist() if name.endswith(ending)]
+        if not names:
+            return None
+        with archive.open(names[0]) as file:
+            text = file.read(MAX_ARCHIVED_BYTES + 1)
         if len(text) <= MAX_ARCHIVED_BYTES:
             return text.decode()
+    raise ModelError(
+        f"expected at most {MAX_ARCHIVED_BYTES} bytes, found more in {names[0]}; remove the archive from the"
+        " file's end",
+        where=where,
+    )
+
+
+@contextlib.contextmanager
+def open_archive(content: bytes, *, where: str = "") -> Iterator[zipfile.ZipFile]:
+    """Open the archive at a file's end; ModelError when it is damaged, also for its entries in the block."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            yield archive
     except _DAMAGED_ARCHIVE as error:
         raise ModelError(
             f"expected an archive at the file's end that can be read, found a damaged one ({error}); export"
             " the file again",
             where=where,
         ) from error
-    raise ModelError(
-        f"expected at most {MAX_ARCHIVED_BYTES} bytes, found more in {names[0]}; remove the archive from the"
-        " file's end",
-        where=where,
-    )
 
 
 DECODING_NAME = "DETECTOR_METADATA"

@@ -13,8 +13,12 @@ from typing import Any
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import OMIT_DEFAULT
 from detection_core.artifacts.tflite_file import verify_tflite
-from detection_core.artifacts.tflite_metadata import archived_text, find_description, with_score_threshold
-from detection_core.errors import ModelError
+from detection_core.artifacts.tflite_metadata import (
+    archived_text,
+    find_description,
+    open_archive,
+    with_score_threshold,
+)
 
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """A zip entry has a time; a fixed one keeps equal models byte-identical."""
@@ -30,8 +34,7 @@ class Provenance:
         model: name of the detector.
         format: format of the file, such as `int8`.
         quantization: `none`, `aware` (quantization-aware training) or `post_training`.
-        made_from: source network: `float` or `quantization_aware`, in any file format; "" in files of early
-            versions.
+        made_from: source network: `float` or `quantization_aware`, in any file format.
         float_layers: layers deliberately kept in float32.
         config_hash: hash of the training's pipeline.config, independent of paths in it.
         data_fingerprint: fingerprint of the training examples' content.
@@ -121,16 +124,10 @@ def _parts(content: bytes) -> tuple[bytes, dict[str, bytes]]:
     verify_tflite(content)
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return content, {}
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as found:
-            infos = found.infolist()
-            start = min((info.header_offset for info in infos), default=found.start_dir)
-            return content[:start], {info.filename: found.read(info) for info in infos}
-    except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
-        raise ModelError(
-            f"expected an archive at the file's end that can be read, found a damaged one ({error}); export"
-            " the file again"
-        ) from error
+    with open_archive(content) as found:
+        infos = found.infolist()
+        start = min((info.header_offset for info in infos), default=found.start_dir)
+        return content[:start], {info.filename: found.read(info) for info in infos}
 
 
 def archive(entries: Mapping[str, bytes]) -> bytes:

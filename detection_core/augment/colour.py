@@ -12,12 +12,13 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from detection_core.augment.augmentation import apply_with_probability, in_floats, scaled, uniforms
+from detection_core.ops.resampling import change_colours, colour_shape
 from detection_core.structures import Sample
 
 
 def _clipped(sample: Sample, change: Callable[[tf.Tensor], tf.Tensor]) -> Sample:
-    """Apply a change to the image as float32 0..255, and clip the result."""
-    image = change(in_floats(sample).image)
+    """Apply a change to the colours as float32 0..255, and clip the result."""
+    image = change_colours(in_floats(sample).image, change)
     return sample._replace(image=tf.clip_by_value(image, 0.0, 255.0))
 
 
@@ -121,8 +122,11 @@ class RandomDistortColor:
 
 def to_gray(sample: Sample) -> Sample:
     """Convert the image to grey, with three equal channels."""
-    gray = tf.image.rgb_to_grayscale(sample.image)
-    return sample._replace(image=tf.tile(gray, [1, 1, 3]))
+
+    def gray(image: tf.Tensor) -> tf.Tensor:
+        return tf.tile(tf.image.rgb_to_grayscale(image), [1, 1, 3])
+
+    return sample._replace(image=change_colours(sample.image, gray))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,7 +146,8 @@ class RGBtoGray:
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
-        return sample._replace(image=tf.image.rgb_to_grayscale(tf.cast(sample.image, tf.float32)))
+        image = tf.cast(sample.image, tf.float32)
+        return sample._replace(image=change_colours(image, tf.image.rgb_to_grayscale))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,7 +159,7 @@ class RandomPixelValueScale:
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
-        draws = tf.random.stateless_uniform(tf.shape(sample.image), seed)
+        draws = tf.random.stateless_uniform(colour_shape(sample.image), seed)
         return scale_values(sample, scaled(draws, self.minval, self.maxval))
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from detection_core.augment.augmentation import random_int, skip_with_probability, uniforms
 from detection_core.ops import boxes as box_ops
 from detection_core.ops.objects import hide_outside, keep_objects, keypoints_in_window, with_keypoints
-from detection_core.ops.resampling import resize_masks, resize_pixels
+from detection_core.ops.resampling import canvas_colour, resize_masks, resize_pixels
 from detection_core.structures import GroundTruth, Sample
 
 
@@ -278,7 +278,7 @@ def place(
     room = tf.stack([before, frame - before - window.size], axis=1)
     image = resize_pixels(sample.image, scaled, half_pixel_centers=True)
     masks = resize_masks(sample.truth.masks, scaled, half_pixel_centers=True)
-    colour = tf.constant(pad_value or (0.0, 0.0, 0.0), tf.float32)
+    colour = canvas_colour(pad_value, image)
     image, masks = crop_and_pad(image - colour, masks, window, room)
     size, corner = tf.cast(scaled, tf.float32), tf.cast(offset, tf.float32)
     seen = tf.concat([-corner / size, (tf.cast(frame, tf.float32) - corner) / size], 0)

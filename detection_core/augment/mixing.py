@@ -222,7 +222,7 @@ class Mosaic(Mixing):
         images = [quarter.image for quarter in quarters]
         image = tf.concat([tf.concat(images[:2], 0), tf.concat(images[2:], 0)], 1)
         return samples[0]._replace(
-            image=tf.ensure_shape(image, [self.height, self.width, 3]),
+            image=tf.ensure_shape(image, [self.height, self.width, samples[0].image.shape[-1]]),
             truth=joined_objects([quarter.truth for quarter in quarters]),
         )
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from detection_core.augment import crops
 from detection_core.augment.augmentation import random_int, scaled, uniforms
-from detection_core.ops.resampling import resize_pixels
+from detection_core.ops.resampling import canvas_colour, resize_pixels
 from detection_core.structures import Sample
 
 Colour = tuple[float, float, float] | tuple[()]
@@ -20,7 +20,7 @@ def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ())
     """
     image, truth = tf.cast(sample.image, tf.float32), sample.truth
     room = tf.stack([offset, size - offset - tf.shape(image)[:2]], axis=1)
-    canvas = tf.constant(colour) if colour else tf.reduce_mean(image, axis=(0, 1))
+    canvas = canvas_colour(colour, image) if colour else tf.reduce_mean(image, axis=(0, 1))
     frame = tf.cast(tf.concat([-offset, size - offset], 0), tf.float32)
     window = frame / tf.cast(tf.tile(tf.shape(image)[:2], [2]), tf.float32)
     truth = crops.truth_in_window(truth, window)._replace(masks=crops.pad_masks(truth.masks, room))

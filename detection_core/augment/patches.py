@@ -12,6 +12,7 @@ import tensorflow as tf
 from detection_core.augment.augmentation import in_floats, random_int, scaled, skip_with_probability, uniforms
 from detection_core.augment.crops import Window
 from detection_core.augment.geometry import REPLACEMENT, rotation, warp_pixels
+from detection_core.ops.resampling import change_colours, colour_shape
 from detection_core.structures import Sample
 
 
@@ -237,7 +238,7 @@ class RandomPatchGaussian:
 
         def change(sample: Sample) -> Sample:
             noise_seed = tf.random.fold_in(seed, 1)
-            noise = stddev * tf.random.stateless_normal(tf.shape(sample.image), noise_seed)
+            noise = stddev * tf.random.stateless_normal(colour_shape(sample.image), noise_seed)
             centre = random_int(draws[2:4], 0, size - 1)
             side = random_int(draws[1], self.min_patch_size, self.max_patch_size)
             return add_in_patch(sample, noise, centre, side)
@@ -252,8 +253,11 @@ def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.T
     """
     begin = centre - side // 2
     inside = _in_rectangle(sample.image, begin, begin + side)
-    noisy = tf.clip_by_value(sample.image / 255.0 + noise, 0.0, 1.0) * 255.0
-    return sample._replace(image=tf.where(inside, noisy, sample.image))
+
+    def noisy(image: tf.Tensor) -> tf.Tensor:
+        return tf.where(inside, tf.clip_by_value(image / 255.0 + noise, 0.0, 1.0) * 255.0, image)
+
+    return sample._replace(image=change_colours(sample.image, noisy))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -269,9 +273,12 @@ class RandomJpegQuality:
         draws = uniforms(seed, 2)
         quality = random_int(draws[1], self.min_jpeg_quality, self.max_jpeg_quality)
 
-        def change(sample: Sample) -> Sample:
-            pixels = tf.saturate_cast(tf.round(sample.image), tf.uint8)
+        def compressed(image: tf.Tensor) -> tf.Tensor:
+            pixels = tf.saturate_cast(tf.round(image), tf.uint8)
             decoded = tf.io.decode_jpeg(tf.raw_ops.EncodeJpegVariableQuality(images=pixels, quality=quality))
-            return sample._replace(image=tf.ensure_shape(tf.cast(decoded, tf.float32), sample.image.shape))
+            return tf.ensure_shape(tf.cast(decoded, tf.float32), image.shape)
+
+        def change(sample: Sample) -> Sample:
+            return sample._replace(image=change_colours(sample.image, compressed))
 
         return skip_with_probability(draws[0], self.random_coef, change, in_floats(sample))

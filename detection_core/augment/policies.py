@@ -16,6 +16,7 @@ import tensorflow as tf
 from detection_core.augment import colour, geometry, patches
 from detection_core.augment.augmentation import random_int, uniforms
 from detection_core.bounded.plain_yaml import module_table
+from detection_core.ops.resampling import change_colours
 from detection_core.structures import Sample
 
 SubPolicy = tuple[tuple[str, float, int], ...]
@@ -51,7 +52,7 @@ class Operation(NamedTuple):
 
 def _tone(change: _Tone, amount: Callable[[float], float]) -> Operation:
     def apply(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-        return sample._replace(image=change(sample.image, amount))
+        return sample._replace(image=change_colours(sample.image, lambda image: change(image, amount)))
 
     return Operation(apply, amount)
 
@@ -152,9 +153,10 @@ OPERATIONS: dict[str, Operation] = {
     "ShearY_Only_BBoxes": _warp_in_boxes(_SHEAR_Y, 0.3),
     "Flip_Only_BBoxes": _warp_in_boxes(lambda size, _: geometry.mirror(size), 0.0, either_sign=False),
     "Solarize_Only_BBoxes": _in_boxes(
-        lambda part, amount, _: colour.solarize(part, amount), _int_fraction_of(256)
+        lambda part, amount, _: change_colours(part, lambda image: colour.solarize(image, amount)),
+        _int_fraction_of(256),
     ),
-    "Equalize_Only_BBoxes": _in_boxes(lambda part, *_: colour.equalize(part), _none),
+    "Equalize_Only_BBoxes": _in_boxes(lambda part, *_: change_colours(part, colour.equalize), _none),
     "Cutout_Only_BBoxes": _in_boxes(patches.cut_out, _int_fraction_of(50)),
 }
 

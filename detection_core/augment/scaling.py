@@ -163,7 +163,7 @@ class ScaleJitter:
         image, masks = crop_image(image, window), crop_masks(masks, window)
         image, masks = pad_bottom_right(image, masks, side, self.per_channel_pad_value)
         truth = sample.truth._replace(masks=masks)
-        image = tf.ensure_shape(image, [self.height, self.width, 3])
+        image = tf.ensure_shape(image, [self.height, self.width, sample.image.shape[-1]])
         return sample._replace(image=image, truth=_placed_objects(truth, placement, side))
 
 
@@ -217,4 +217,5 @@ class LargeScaleJitter:
             min_visible=self.min_visible,
             pad_value=self.per_channel_pad_value,
         )
-        return found._replace(image=tf.ensure_shape(found.image, [self.height, self.width, 3]))
+        shape = [self.height, self.width, sample.image.shape[-1]]
+        return found._replace(image=tf.ensure_shape(found.image, shape))

@@ -1,14 +1,14 @@
 """The only YAML parser: plain values, the position of each key, and limits on aliases.
 
-libyaml reads the events. Depth, values and characters are counted meanwhile, so a document over the limits is
-refused before it is in memory.
+libyaml reads the events. Depth and values are counted first, so a document over the limits is refused before
+it is in memory. What aliases repeat is counted before it is copied.
 """
 
 import contextlib
+import itertools
 import os
-import re
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Iterator
+from typing import Any, ClassVar, NoReturn
 
 import yaml
 
@@ -20,22 +20,31 @@ from detection_core.storage.files import MAX_TEXT_BYTES
 Locations = dict[str, str]
 """Maps a key, such as `push.keep_versions` or `export.formats[0]`, to its position."""
 
-# libyaml's parser is a hundred times faster, if PyYAML was built with it.
-_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PREFIX = "tag:yaml.org,2002:"
-_MERGE, _TUPLE = "<<", f"{_PREFIX}python/tuple"
+_MERGE, _TUPLE = f"{_PREFIX}merge", f"{_PREFIX}python/tuple"
 _LONGEST_NUMBER = 80
 """Characters of a number: more than a float's precision needs, and too few to overflow it."""
 
-_NULL = re.compile(r"~|null|Null|NULL|")
+_NULLS = dict.fromkeys(("~", "null", "Null", "NULL", ""))
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 _SCALARS: dict[str, Any] = {
     "bool": _CONSTRUCTOR.construct_yaml_bool,
     "int": _CONSTRUCTOR.construct_yaml_int,
     "float": _CONSTRUCTOR.construct_yaml_float,
+    "null": lambda node: _NULLS[node.value],
 }
 # Errors that PyYAML's constructors raise for a scalar that does not fit its tag, such as `!!int abc`.
 _BAD_SCALAR = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+
+
+# libyaml's parser is a hundred times faster, if PyYAML was built with it.
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Leaves unquoted dates, and "=", formerly a default value in YAML, as text."""
+
+    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {
+        first: [(tag, regexp) for tag, regexp in found if not tag.endswith((":timestamp", ":value"))]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def parse_yaml(
@@ -59,8 +68,8 @@ def parse_yaml(
             non-scalar key, a value that does not fit its tag. Also a tag of other than plain values, and too
             much depth, or too many values or characters. Aliases count each time.
     """
-    node = _Document(text, where, error, tuples).single()
-    return None if node is None else _value(node)
+    reader = _Reader(where, error, tuples)
+    return reader.value(reader.document(text))
 
 
 def read_yaml(path: str, *, what: str) -> Any:
@@ -83,222 +92,160 @@ def parse_yaml_with_lines(text: str, where: str) -> tuple[Any, Locations]:
     Returns:
         Its value, and the position of each key; that of the key "" is `where`.
     """
-    node = _Document(text, where, ConfigError, False).single()
-    if node is None:
-        return None, {"": where}
-    return _value(node), {"": where} | dict(_locations(node, where))
+    reader = _Reader(where)
+    node = reader.document(text)
+    return reader.value(node), {"": where} | dict(reader.locations(node))
 
 
 def parse_yaml_documents(text: str, where: str) -> list[Any]:
     """Parse any number of YAML documents like `parse_yaml`; they share the limits of one document."""
-    return [_value(node) for node in _Document(text, where, ConfigError, False).all()]
+    reader = _Reader(where)
+    return [reader.value(node) for node in reader.documents(text)]
 
 
-class _Node(NamedTuple):
-    """A node of a document.
-
-    Attributes:
-        line: from 1.
-        value: of a scalar; the nodes of a list or tuple; for a mapping, key to its line and node.
-        height: levels of nodes, 1 for a scalar.
-        values: number of nodes, those that aliases repeat counted each time.
-        characters: of its scalars, likewise.
-    """
-
-    line: int
-    value: Any
-    height: int
-    values: int
-    characters: int
-
-
-_Pairs = dict[Any, tuple[int, _Node]]
-_CONTAINERS = (dict, list, tuple)
-
-
-class _Document:
-    def __init__(self, text: str, where: str, error: type[DetectionError], tuples: bool) -> None:
+class _Reader:
+    def __init__(self, where: str, error: type[DetectionError] = ConfigError, tuples: bool = False) -> None:
         self._where, self._error, self._tuples = where, error, tuples
-        self._text = text
-        self._parser: Any = None
-        self._known: dict[str, _Node | None] = {}  # None while the node is incomplete
-        self._values = self._characters = 0
 
-    def single(self) -> _Node | None:
-        nodes = self.all()
-        node = next(nodes, None)
-        if next(nodes, None) is not None:
+    def document(self, text: str) -> yaml.Node | None:
+        nodes = self.documents(text)
+        if len(nodes) > 1:
             raise self._error("expected one YAML document, found several; keep one", where=self._where)
-        return node
+        return nodes[0] if nodes else None
 
-    def all(self) -> Iterator[_Node]:
-        with self._loading():
-            self._parser.get_event()
-            while not self._parser.check_event(yaml.StreamEndEvent):
-                self._parser.get_event()
-                self._known.clear()
-                yield self._node(1)
-                self._parser.get_event()
+    def documents(self, text: str) -> list[yaml.Node]:
+        with self._parsing():
+            self._count(text)
+            nodes = list(yaml.compose_all(text, Loader=_Loader))
+        sizes: dict[int, tuple[int, int, int] | None] = {}
+        values = characters = 0
+        for node in nodes:
+            size = self._measure(node, sizes)
+            values, characters = values + size[1], characters + size[2]
+            self._check(node, size[0], values, characters)
+        return nodes
 
     @contextlib.contextmanager
-    def _loading(self) -> Iterator[None]:
+    def _parsing(self) -> Iterator[None]:
         try:
-            self._parser = _PARSER(self._text)
             yield
         except (yaml.YAMLError, UnicodeError) as e:
-            mark = getattr(e, "problem_mark", None)
-            position = f"{self._where}:{mark.line + 1}:{mark.column + 1}" if mark else self._where
             problem = " ".join(str(getattr(e, "problem", None) or e).split())[:300]
-            raise self._error(f"not valid YAML: {problem}", where=position) from e
-        finally:
-            if self._parser is not None:
-                self._parser.dispose()
+            raise self._refusal(getattr(e, "problem_mark", None), f"not valid YAML: {problem}") from e
 
-    def _refuse(self, event: Any, problem: str) -> NoReturn:
-        mark = event.start_mark
-        raise self._error(problem, where=f"{self._where}:{mark.line + 1}:{mark.column + 1}")
+    def _refusal(self, mark: Any, problem: str) -> DetectionError:
+        where = f"{self._where}:{mark.line + 1}:{mark.column + 1}" if mark else self._where
+        return self._error(problem, where=where)
 
-    def _node(self, depth: int) -> _Node:
-        event: Any = self._parser.get_event()
-        if isinstance(event, yaml.AliasEvent):
-            return self._repeated(event, depth)
-        values, characters = self._values, self._characters
-        self._use(event, depth, 1, len(getattr(event, "value", "")))
-        if event.anchor:
-            self._known[event.anchor] = None
-        if isinstance(event, yaml.ScalarEvent):
-            value, height = self._scalar(event), 1
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value, height = self._list(event, depth)
-        else:
-            value, height = self._map(event, depth)
-        line = event.start_mark.line + 1
-        node = _Node(line, value, height, self._values - values, self._characters - characters)
-        if event.anchor:
-            self._known[event.anchor] = node
-        return node
+    def _refuse(self, node: Any, problem: str) -> NoReturn:
+        raise self._refusal(node.start_mark, problem)
 
-    def _use(self, event: Any, depth: int, values: int, characters: int) -> None:
-        self._values += values
-        self._characters += characters
+    def _count(self, text: str) -> None:
+        """Refuse a text of too much depth or too many values."""
+        depth = values = 0
+        for event in yaml.parse(text, Loader=_Loader):
+            if isinstance(event, yaml.NodeEvent):
+                values += 1
+                depth += isinstance(event, yaml.CollectionStartEvent)
+                self._check(event, depth + isinstance(event, yaml.ScalarEvent), values, 0)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+
+    def _check(self, node: Any, depth: int, values: int, characters: int) -> None:
         if depth > MAX_DEPTH:
-            self._refuse(event, f"expected values nested at most {MAX_DEPTH} deep, found more")
-        if self._values > MAX_VALUES:
-            self._refuse(
-                event,
-                f"expected at most {MAX_VALUES:,} values, those that aliases repeat counted each time, found"
-                " more; write less, or fewer aliases of aliases",
-            )
-        if self._characters > MAX_TEXT_BYTES:
-            self._refuse(
-                event,
-                f"expected values of at most {MAX_TEXT_BYTES:,} characters in all, those that aliases repeat"
-                " counted each time, found more; write less, or fewer aliases",
-            )
+            self._refuse(node, f"expected values nested at most {MAX_DEPTH} deep, found more")
+        for found, most, what in (
+            (values, MAX_VALUES, "values"),
+            (characters, MAX_TEXT_BYTES, "characters"),
+        ):
+            if found > most:
+                self._refuse(
+                    node,
+                    f"expected at most {most:,} {what}, those that aliases repeat counted each time, found"
+                    " more; write less, or fewer aliases of aliases",
+                )
 
-    def _repeated(self, event: Any, depth: int) -> _Node:
-        if event.anchor not in self._known:
-            self._refuse(event, f"not valid YAML: no anchor {shorten(event.anchor)} stands before its alias")
-        node = self._known[event.anchor]
+    def _measure(
+        self, node: yaml.Node, known: dict[int, tuple[int, int, int] | None]
+    ) -> tuple[int, int, int]:
+        """Return height, values and characters of a node; `known` has None for an incomplete one."""
+        if id(node) in known:
+            size = known[id(node)]
+            if size is None:
+                self._refuse(node, "expected no value that holds itself, by an alias")
+            return size
+        known[id(node)] = None
+        height, values, characters, children = 0, 1, 0, node.value
+        if isinstance(node, yaml.ScalarNode):
+            characters, children = len(node.value), ()
+        elif isinstance(node, yaml.MappingNode):
+            children = itertools.chain.from_iterable(node.value)
+        for child in children:
+            below = self._measure(child, known)
+            height, values, characters = max(height, below[0]), values + below[1], characters + below[2]
+        self._check(node, height + 1, values, characters)
+        known[id(node)] = size = height + 1, values, characters
+        return size
+
+    def value(self, node: yaml.Node | None) -> Any:
+        """Return a new copy of a node's value; None without a node."""
         if node is None:
-            self._refuse(event, "expected no value that holds itself, by an alias")
-        self._use(event, depth + node.height - 1, node.values, node.characters)
-        return node
+            return None
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if isinstance(node, yaml.MappingNode):
+            return {name: self.value(child) for name, (_, child) in self._pairs(node).items()}
+        is_tuple = self._tuples and node.tag == _TUPLE
+        if node.tag != f"{_PREFIX}seq" and not is_tuple:
+            self._refuse_tag(node)
+        return (tuple if is_tuple else list)(map(self.value, node.value))
 
-    def _children(self, depth: int, end: type[Any]) -> Iterator[tuple[_Node, Any]]:
-        while not self._parser.check_event(end):
-            event = self._parser.peek_event()
-            yield self._node(depth + 1), event
-        self._parser.get_event()
+    def locations(self, node: yaml.Node | None, key: str = "") -> Iterator[tuple[str, str]]:
+        """Yield the position of each key below a node; keys of a merged mapping keep their position there."""
+        children: list[tuple[str, yaml.Node, yaml.Node]] = []
+        if isinstance(node, yaml.MappingNode):
+            pairs = self._pairs(node).items()
+            children = [(f"{key}.{name}".lstrip("."), at, child) for name, (at, child) in pairs]
+        elif isinstance(node, yaml.SequenceNode):
+            children = [(f"{key}[{i}]", child, child) for i, child in enumerate(node.value)]
+        for path, at, child in children:
+            yield path, f"{self._where}:{at.start_mark.line + 1}"
+            yield from self.locations(child, path)
 
-    def _list(self, event: Any, depth: int) -> tuple[Sequence[_Node], int]:
-        is_tuple = self._tuples and event.tag == _TUPLE
-        if event.tag not in (None, "!", f"{_PREFIX}seq") and not is_tuple:
-            self._refuse_tag(event)
-        items = [node for node, _ in self._children(depth, yaml.SequenceEndEvent)]
-        height = 1 + max((node.height for node in items), default=0)
-        return tuple(items) if is_tuple else items, height
-
-    def _map(self, event: Any, depth: int) -> tuple[_Pairs, int]:
-        if event.tag not in (None, "!", f"{_PREFIX}map"):
-            self._refuse_tag(event)
-        own: _Pairs = {}
-        merged: _Pairs = {}
-        height = 1
-        children = self._children(depth, yaml.MappingEndEvent)
-        for key, key_event in children:
-            node, value_event = next(children)
-            height = max(height, node.height + 1)
-            if isinstance(key.value, _CONTAINERS):
-                self._refuse(key_event, "expected a text or a number as key, found a list or a mapping")
-            is_plain = isinstance(key_event, yaml.ScalarEvent) and key_event.implicit[0]
-            if key.value == _MERGE and is_plain and not merged:
-                merged = self._merged(node, value_event)
-            elif key.value in own:
-                self._refuse(key_event, f"the key {shorten(key.value)} is given twice; remove one")
+    def _pairs(self, node: yaml.MappingNode) -> dict[Any, tuple[yaml.Node, yaml.Node]]:
+        """Return key to the nodes of key and value, with those of the mappings that `<<` names."""
+        if node.tag != f"{_PREFIX}map":
+            self._refuse_tag(node)
+        own: dict[Any, tuple[yaml.Node, yaml.Node]] = {}
+        merged: dict[Any, tuple[yaml.Node, yaml.Node]] = {}
+        for key, child in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._refuse(key, "expected a text or a number as key, found a list or a mapping")
+            name = self._scalar(key)
+            if key.tag == _MERGE and not merged:
+                for other in child.value if isinstance(child, yaml.SequenceNode) else [child]:
+                    if not isinstance(other, yaml.MappingNode):
+                        self._refuse(child, "expected a mapping, or a list of mappings, to merge")
+                    for each, pair in self._pairs(other).items():
+                        merged.setdefault(each, pair)
+            elif name in own:
+                self._refuse(key, f"the key {shorten(name)} is given twice; remove one")
             else:
-                own[key.value] = key.line, node
-        return {**merged, **own}, height
+                own[name] = key, child
+        return {**merged, **own}
 
-    def _merged(self, node: _Node, event: Any) -> _Pairs:
-        """Return the pairs of the mappings that `<<` names; the first of duplicate keys counts."""
-        found: _Pairs = {}
-        for other in node.value if isinstance(node.value, list | tuple) else [node]:
-            if not isinstance(other.value, dict):
-                self._refuse(event, "expected a mapping, or a list of mappings, to merge")
-            for key, pair in other.value.items():
-                found.setdefault(key, pair)
-        return found
-
-    def _scalar(self, event: Any) -> Any:
-        text = event.value
-        tag = event.tag
-        if tag in (None, "!"):
-            if not event.implicit[0] or len(text) > _LONGEST_NUMBER:
-                return text if event.style or not text.isdecimal() else self._unfit(event, "number")
-            tag = self._parser.resolve(yaml.ScalarNode, text, event.implicit)
-            # An unquoted date is text, and so is "=", formerly a default value in YAML.
-            kind = tag.removeprefix(_PREFIX)
-            kind = kind if kind in (*_SCALARS, "null") else "str"
-        else:
-            kind = tag.removeprefix(_PREFIX) if tag.startswith(_PREFIX) else ""
-        if kind == "str":
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        text, kind = node.value, node.tag.removeprefix(_PREFIX)
+        if kind == "str" or node.tag == _MERGE:
             return text
-        if kind == "null":
-            return None if _NULL.fullmatch(text) else self._unfit(event, kind)
-        if kind not in _SCALARS:
-            self._refuse_tag(event)
-        if len(text) > _LONGEST_NUMBER:
-            self._unfit(event, kind)
-        try:
-            return _SCALARS[kind](yaml.ScalarNode(tag, text))
-        except _BAD_SCALAR:
-            self._unfit(event, kind)
+        if node.tag == kind or kind not in _SCALARS:
+            self._refuse_tag(node)
+        if len(text) <= _LONGEST_NUMBER:
+            with contextlib.suppress(*_BAD_SCALAR):
+                return _SCALARS[kind](node)
+        elif not node.style and not text.isdecimal():
+            return text
+        self._refuse(node, f"expected a value of the kind {kind}, found {shorten(text)}")
 
-    def _unfit(self, event: Any, kind: str) -> NoReturn:
-        self._refuse(event, f"expected a value of the kind {kind}, found {shorten(event.value)}")
-
-    def _refuse_tag(self, event: Any) -> NoReturn:
-        tag = str(event.tag).replace(_PREFIX, "!!", 1)
-        self._refuse(event, f"expected a plain value, found the tag {shorten(tag)}; remove it")
-
-
-def _value(node: _Node) -> Any:
-    """Return a new copy of the node's value."""
-    if isinstance(node.value, dict):
-        return {key: _value(child) for key, (_, child) in node.value.items()}
-    if isinstance(node.value, list | tuple):
-        return type(node.value)(map(_value, node.value))
-    return node.value
-
-
-def _locations(node: _Node, where: str, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the position of each key below a node; keys of a merged mapping keep their position there."""
-    children = []
-    if isinstance(node.value, dict):
-        children = [(f"{key}.{name}".lstrip("."), line, child) for name, (line, child) in node.value.items()]
-    elif isinstance(node.value, list | tuple):
-        children = [(f"{key}[{i}]", child.line, child) for i, child in enumerate(node.value)]
-    for path, line, child in children:
-        yield path, f"{where}:{line}"
-        yield from _locations(child, where, path)
+    def _refuse_tag(self, node: yaml.Node) -> NoReturn:
+        tag = node.tag.replace(_PREFIX, "!!", 1)
+        self._refuse(node, f"expected a plain value, found the tag {shorten(tag)}; remove it")

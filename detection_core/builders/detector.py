@@ -5,9 +5,10 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.input_pipeline import model_image_resizer, resizer_name
 from detection_core.config.check import check_detector
-from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.data.resize import Resizer
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import (
@@ -18,9 +19,9 @@ from detection_core.detectors.family import (
     family_of,
     model_message,
 )
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, ModelError
 from detection_core.protos.model_pb2 import DetectionModel
+from detection_core.structures import COLOURS
 from detection_core.training.multi_scale import MultiScaleModel, resized, sharing_layers
 from detection_core.training.step import Losses
 
@@ -28,25 +29,36 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def build_detector(message: DetectionModel, *, seed: int | None = 0) -> Detector:
+def build_detector(message: DetectionModel, *, seed: int | None = 0, channels: int = COLOURS) -> Detector:
     """Build the detector of a checked config.
 
     Args:
         message: the `model` of a config that `check_detector` accepted, or one with a number of classes.
         seed: of the initial weights, which depend only on it and their names. None: zeros, which is faster,
             for a detector that is only inspected.
+        channels: of its images.
 
     Raises:
         ConfigError: when an external backbone is not registered.
     """
-    return family_of(message).build(*model_message(message), seed)
+    more = {} if channels == COLOURS else {"channels": channels}
+    return family_of(message).build(*model_message(message), seed, **more)
+
+
+def input_channels(config: PipelineConfig) -> int:
+    """Return the number of channels of a config's images: colours, then additional ones."""
+    return COLOURS + int(config.train_input_reader.num_additional_channels)
 
 
 @dataclasses.dataclass(frozen=True)
 class ConfiguredModel:
-    """The `model` section of a config, whose fields only builders read; equal if the sections are."""
+    """The `model` section of a config, whose fields only builders read, and the channels of its images.
+
+    Two are equal if both are.
+    """
 
     message: DetectionModel
+    channels: int = COLOURS
 
     @property
     def family(self) -> Family:
@@ -70,7 +82,7 @@ class ConfiguredModel:
 
     def build(self, *, seed: int | None = 0) -> Detector:
         """Build the detector; see `build_detector`."""
-        return build_detector(self.message, seed=seed)
+        return build_detector(self.message, seed=seed, channels=self.channels)
 
     def build_resizer(self) -> Resizer:
         """Build the resizer to the detector's input size."""
@@ -88,7 +100,7 @@ class ConfiguredModel:
 
 def configured_model(config: CheckedConfig) -> ConfiguredModel:
     """Return a config's model section."""
-    return ConfiguredModel(config.model)
+    return ConfiguredModel(config.model, input_channels(config))
 
 
 def find_quantization_options(config: CheckedConfig) -> QuantizationOptions | None:
@@ -155,7 +167,7 @@ def scaled_sizes(own: tuple[int, int], scales: tuple[float, ...]) -> list[tuple[
 def _losses_at(config: CheckedConfig, detector: Detector, size: tuple[int, int]) -> Losses:
     """Return the losses of a detector at another input size; a ConfigError if it cannot take it."""
     try:
-        like = build_detector(_with_size(config, size).model, seed=None)
+        like = build_detector(_with_size(config, size).model, seed=None, channels=input_channels(config))
         (owner,), (network,) = detector.networks.values(), like.networks.values()
         other = family_of(config.model).require_with_network()(like, sharing_layers(network, owner))
     except (ConfigError, ModelError, ValueError) as error:

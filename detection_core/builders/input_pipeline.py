@@ -103,6 +103,7 @@ def build_decoding(message: pb.InputReader, scores: ScoreColumns | None) -> Deco
         masks=_MASKS[message.mask_type] if message.load_instance_masks else "",
         keypoints=message.num_keypoints,
         keypoint_depths=message.load_keypoint_depth_features,
+        additional_channels=message.num_additional_channels,
     )
     if scores is None or not message.load_multiclass_scores:
         return options

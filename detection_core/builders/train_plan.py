@@ -8,6 +8,7 @@ import copy
 import dataclasses
 
 from detection_core.artifacts.evaluation import MAP
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.detector import configured_model, find_quantization_options
 from detection_core.builders.input_pipeline import build_decoding, build_label_targets, score_columns
@@ -18,7 +19,6 @@ from detection_core.config.messages.training import in_steps
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.detectors.family import extractor_type, model_message
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError
 from detection_core.loggers.open_loggers import NO_LOGGERS, TRACKERS, LoggerOptions
 from detection_core.ops.tile_options import TileOptions

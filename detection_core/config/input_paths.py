@@ -42,8 +42,8 @@ def point_at_examples(
     del result.eval_input_reader[1:]
     if not result.eval_input_reader:
         reader = result.eval_input_reader.add()
-        reader.shuffle = False
-        reader.num_epochs = 1
+        reader.shuffle, reader.num_epochs = False, 1
+        reader.num_additional_channels = result.train_input_reader.num_additional_channels
     _point(result.train_input_reader, examples_dir, train_split)
     _point(result.eval_input_reader[0], examples_dir, eval_split)
     return with_keypoint_labels(result, files.join(examples_dir, LABEL_MAP), unset_only=True)

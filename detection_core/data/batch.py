@@ -37,7 +37,7 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
         resizer, boxes end at the last pixel, as in its own input pipeline.
     """
     image, masks, true_size = resizer(sample.image, sample.truth.masks)
-    image.set_shape(resizer.static_shape)
+    image.set_shape([*resizer.static_shape[:2], image.shape[-1]])
     if masks.shape[1:] != [0, 0]:
         masks.set_shape([None, *resizer.static_shape[:2]])
     size = tf.cast(tf.shape(image)[:2], tf.float32)

@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
-from detection_core.data.image_cache import ImageCache
 from detection_core.data.label_map import LabelMap
 from detection_core.data.records import CLASS_COLUMNS, OPTIONAL_COLUMNS, SIDES
 from detection_core.ops.objects import keep_objects, new_truth
-from detection_core.structures import FIRST_CLASS, Sample
+from detection_core.structures import COLOURS, FIRST_CLASS, Sample
 
 MaskType = Literal["", "NUMERICAL_MASKS", "PNG_MASKS"]
+ADDITIONAL_CHANNELS = "image/additional_channels/encoded"
 TargetSize = Callable[[tf.Tensor], tf.Tensor]
 
 # Scales at which libjpeg can decode, as divisors of the image's size; it rounds up.
@@ -28,23 +28,23 @@ class DecodeOptions:
     Attributes:
         masks: storage format of instance masks; empty: they are not read.
         channels: colour channels to decode to.
+        additional_channels: number of the record's further channels, each an image file, that follow them.
         keypoints: K, keypoints of an object; 0: they are not read.
         keypoint_depths: whether the depths of these are read.
         score_columns: scores recorded for each object; 0: they are not read.
         background_column: whether the first score is the background's.
         target_size: maps int32 [2], an image's rows and columns, to its size after resizing. JPEG files are
             then decoded at a reduced size. None: decode at full size.
-        cache: cache of decoded images; None: no caching.
     """
 
     masks: MaskType = ""
-    channels: int = 3
+    channels: int = COLOURS
+    additional_channels: int = 0
     keypoints: int = 0
     keypoint_depths: bool = False
     score_columns: int = 0
     background_column: bool = False
     target_size: TargetSize | None = None
-    cache: ImageCache | None = None
 
 
 class DecodedExample(NamedTuple):
@@ -96,6 +96,8 @@ def _features(options: DecodeOptions) -> dict[str, Any]:
         **{key: _list_of(tf.float32) for key in SIDES},
         **{f"image/{key}": _list_of(dtype) for dtype, keys in _LISTS.items() for key in keys},
     }
+    if options.additional_channels:
+        features[ADDITIONAL_CHANNELS] = _list_of(tf.string)
     if options.masks:
         features["image/object/mask"] = _list_of(tf.string if options.masks == "PNG_MASKS" else tf.float32)
     if options.keypoints:
@@ -161,17 +163,25 @@ def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize 
     return image
 
 
-def _image(encoded: tf.Tensor, options: DecodeOptions) -> tf.Tensor:
-    """Return the pixels of an image file, uint8 [H, W, channels], from the cache if there is one."""
+def _image(fields: dict[str, tf.Tensor], options: DecodeOptions) -> tf.Tensor:
+    """Return a record's pixels, uint8 [H, W, C].
 
-    def decode() -> tf.Tensor:
-        return decode_pixels(encoded, channels=options.channels, target_size=options.target_size)
+    A record whose additional channels have another number or size than the image fails when it is decoded.
+    """
+    image = decode_pixels(fields["image/encoded"], channels=options.channels, target_size=options.target_size)
+    if not options.additional_channels:
+        return image
+    stored, count = fields[ADDITIONAL_CHANNELS], options.additional_channels
+    message = f"expected {count} files in {ADDITIONAL_CHANNELS}"
+    with tf.control_dependencies([tf.debugging.assert_equal(tf.size(stored), count, message)]):
+        planes = [decode_pixels(stored[number], channels=1) for number in range(count)]
+    return tf.concat([image, *planes], axis=-1)
 
-    if options.cache is None:
-        return decode()
-    image = options.cache.kept(encoded, decode, f"{options.channels} {options.target_size}")
-    image.set_shape([None, None, options.channels])
-    return image
+
+def decode_record_pixels(serialized: tf.Tensor, additional_channels: int) -> tf.Tensor:
+    """Return the pixels of a serialised tf.Example with additional channels, uint8 [H, W, C]."""
+    options = DecodeOptions(additional_channels=additional_channels)
+    return _image(parse_record(serialized, options), options)
 
 
 def _decode_reduced(encoded: tf.Tensor, channels: int, target_size: TargetSize) -> tf.Tensor:
@@ -278,8 +288,7 @@ def decode_example(
     """
     options = options or DecodeOptions()
     fields = parse_record(serialized, options)
-    encoded = fields["image/encoded"]
-    image = _image(encoded, options)
+    image = _image(fields, options)
     boxes = tf.stack([fields[key] for key in SIDES], axis=-1)
     count = tf.shape(boxes)[0]
     with tf.control_dependencies([_columns_agree(fields, count)]):

@@ -1,20 +1,19 @@
-"""Serialise annotated images as `tf.train.Example`, with the Object Detection API's feature keys.
+"""Records as `tf.train.Example`, with the Object Detection API's feature keys: write, read and merge them.
 
-The wire format is written without TensorFlow, whose import takes longer than encoding ten thousand images.
-Features have a fixed order, so that equal fields give equal bytes. The bytes equal those of protobuf's
-deterministic serialisation.
+The messages are compiled apart from TensorFlow, whose import takes longer than encoding ten thousand images.
 """
 
 import dataclasses
-import functools
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-# Field numbers of tensorflow.Feature's oneof, as tags of a length-delimited field.
-_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"
-_FIELD_1, _FIELD_2 = b"\x0a", b"\x12"
+from google.protobuf.message import DecodeError
 
+from detection_core.protos.example_pb2 import BytesList, Example, Feature, FloatList, Int64List
+
+Features = Mapping[str, Feature]
+"""Key to feature."""
 
 TILE = "image/tile"
 """Key of the left and top edge of a tile in its image, pixels; only records of tiles have it."""
@@ -43,91 +42,46 @@ class EncodedImage:
     source_id: str
 
 
-def encode_features(image: EncodedImage, columns: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
-    """Return the serialised features of an image and its objects, by key.
+def encode_features(image: EncodedImage, columns: Mapping[str, Sequence[Any]]) -> dict[str, Feature]:
+    """Return the features of an image and its objects, by key.
 
     The image's bytes are stored unchanged. `columns` are the other features' values by key, those that the
     source has.
-
-    Raises:
-        ValueError: when a float does not fit float32.
     """
     return {
         "image/encoded": bytes_feature([image.data]),
-        "image/filename": bytes_feature([image.filename.encode()]),
+        "image/filename": _texts_feature([image.filename]),
         "image/format": _texts_feature([image.format]),
         "image/height": int64_feature([image.height]),
-        "image/key/sha256": bytes_feature([image.sha256.encode()]),
-        "image/source_id": bytes_feature([image.source_id.encode()]),
+        "image/key/sha256": _texts_feature([image.sha256]),
+        "image/source_id": _texts_feature([image.source_id]),
         "image/width": int64_feature([image.width]),
         **{key: _ENCODERS[key](values) for key, values in columns.items()},
     }
 
 
-def bytes_feature(values: Iterable[bytes]) -> bytes:
-    """Return a serialised `tf.train.Feature` of byte strings."""
-    parts = [_BYTES_LIST, b""]
-    size = 0
-    for value in values:
-        length = _varint(len(value))
-        parts += (_FIELD_1, length, value)
-        size += 1 + len(length) + len(value)
-    parts[1] = _varint(size)
-    return b"".join(parts)  # joined once, because images are large
+def bytes_feature(values: Iterable[bytes]) -> Feature:
+    """Return a feature of byte strings."""
+    return Feature(bytes_list=BytesList(value=values))
 
 
-def float_feature(values: Sequence[float]) -> bytes:
-    """Return a serialised `tf.train.Feature` of float32; ValueError for finite values beyond float32."""
-    try:
-        packed = struct.pack(f"<{len(values)}f", *values)
-    except OverflowError as e:
-        raise ValueError(f"expected float32 values, found {values!r}") from e
-    return _packed_head(_FLOAT_LIST, len(packed)) + packed
+def _texts_feature(values: Sequence[str]) -> Feature:
+    return bytes_feature([text.encode() for text in values])
 
 
-def int64_feature(values: Sequence[int]) -> bytes:
-    """Return a serialised `tf.train.Feature` of integers; negative ones in two's complement."""
-    try:
-        packed = bytes(values)  # flags and most classes fit one byte
-    except ValueError:
-        packed = b"\xff"
-    if not packed.isascii():
-        packed = b"".join([_varint(value & 0xFFFFFFFFFFFFFFFF) for value in values])
-    return _packed_head(_INT64_LIST, len(packed)) + packed
+def float_feature(values: Iterable[float]) -> Feature:
+    """Return a feature of float32."""
+    return Feature(float_list=FloatList(value=values))
 
 
-@functools.lru_cache(maxsize=4096)
-def _packed_head(kind: bytes, length: int) -> bytes:
-    """Return the bytes before a list's packed values; cached, because most images share them."""
-    if not length:
-        return kind + _varint(0)
-    head = _FIELD_1 + _varint(length)
-    return kind + _varint(len(head) + length) + head
+def int64_feature(values: Iterable[int]) -> Feature:
+    """Return a feature of integers."""
+    return Feature(int64_list=Int64List(value=values))
 
 
-def serialise_features(features: Mapping[str, bytes]) -> bytes:
-    """Return the serialised `tf.train.Example` with these serialised features, sorted by key."""
-    parts = [_FIELD_1, b""]
-    size = 0
-    for key in sorted(features):
-        feature = features[key]
-        head = _feature_head(key, len(feature))
-        parts += (head, feature)
-        size += len(head) + len(feature)
-    parts[1] = _varint(size)
-    # Joined once: copying an image at every level of nesting takes as long as its checksum.
-    return b"".join(parts)
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _feature_head(key: str, length: int) -> bytes:
-    """Return the bytes before a feature of this length; cached, because images share most of them."""
-    head = _text_value(key) + _FIELD_2 + _varint(length)
-    return _FIELD_1 + _varint(len(head) + length) + head
-
-
-def _texts_feature(values: Sequence[str]) -> bytes:
-    return _delimited(_BYTES_LIST, b"".join([_text_value(value) for value in values]))
+def serialise_features(features: Features) -> bytes:
+    """Return the serialised example with these features; equal ones give equal bytes."""
+    return Example(features={"feature": features}).SerializeToString(deterministic=True)
 
 
 FLOAT_KEYS = (
@@ -143,7 +97,7 @@ INTEGER_KEYS = (
 TEXT_KEYS = (
     "image/object/class/text", "image/object/view", "image/object/keypoint/text", "image/class/text",
 )  # fmt: skip
-_ENCODERS: dict[str, Callable[..., bytes]] = {
+_ENCODERS: dict[str, Callable[..., Feature]] = {
     **dict.fromkeys(FLOAT_KEYS, float_feature),
     **dict.fromkeys(INTEGER_KEYS, int64_feature),
     **dict.fromkeys(TEXT_KEYS, _texts_feature),
@@ -154,27 +108,73 @@ _ENCODERS: dict[str, Callable[..., bytes]] = {
 """Feature key to the encoder of its values."""
 
 
-@functools.lru_cache(maxsize=4096)
-def _text_value(text: str) -> bytes:
-    """Return field 1 of a message; cached, because images share keys and class names."""
-    return _delimited(_FIELD_1, text.encode())
+def parse_example(data: bytes) -> Example:
+    """Return a serialised example; ValueError if it is none."""
+    try:
+        return Example.FromString(data)
+    except DecodeError as e:
+        raise ValueError(f"a damaged message ({e})") from e
 
 
-def _delimited(tag: bytes, payload: bytes) -> bytes:
-    return tag + _varint(len(payload)) + payload
+def values_of(feature: Feature) -> Sequence[Any]:
+    """Return a feature's values: byte strings, floats or integers."""
+    kind = feature.WhichOneof("kind")
+    return getattr(feature, kind).value if kind else ()
 
 
-def _varint(value: int) -> bytes:
-    if value < 128:
-        return _SHORT[value]
-    if value < 1 << 14:
-        return bytes((value & 127 | 128, value >> 7))
-    encoded = bytearray()
-    while value > 127:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+_MASK = "image/object/mask"
+_MASKS = {_MASK, f"{_MASK}/weight"}
+_KEYPOINTS = "image/object/keypoint/"
+_LABELS = "image/class/"
+_NEEDED = {
+    "image/encoded", "image/filename", "image/height", "image/object/class/label", "image/object/class/text",
+    "image/source_id", "image/width",
+}  # fmt: skip
+"""Keys that every record must have; any other key may be missing."""
+
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-_SHORT = [bytes([value]) for value in range(128)]
+def merge_example(original: bytes, made: Features, size: tuple[int, int], *, turned: bool) -> bytes:
+    """Return a record with its changed features replaced; if nothing changed, `original` itself.
+
+    Args:
+        original: the record, with checked features.
+        made: key to the feature that ingest makes from the record.
+        size: columns and rows of the image in `made`.
+        turned: whether ingest turned the image, so that the masks in `made` are needed.
+
+    Raises:
+        ValueError: when `original` is not an example, or a turned image has masks stored as numbers.
+    """
+    if serialise_features(made) == original:  # ingest wrote the record itself
+        return original
+    example = parse_example(original)
+    own = example.features.feature
+    masks = values_of(own[_MASK]) if _MASK in own else ()
+    are_files = all(isinstance(mask, bytes) for mask in masks)
+    if turned and not are_files:
+        raise ValueError("masks as numbers, in a turned image; store them as PNG")
+    # Every decoder reads a PNG file of the image's size.
+    png = _PNG_SIGNATURE, struct.pack(">II", *size)
+    kept = not turned and (not are_files or all((mask[:8], mask[16:24]) == png for mask in masks))
+    changed = {
+        key: feature
+        for key, feature in made.items()
+        if not (key in _MASKS and kept)
+        and not (key.startswith(_LABELS) and key in own)
+        and _content(own.get(key)) != _content(feature)
+        and (key in own or key in _NEEDED or key in _MASKS)
+    }
+    if any(key.startswith(_KEYPOINTS) for key in changed):  # keypoint features form one table
+        changed |= {key: feature for key, feature in made.items() if key.startswith(_KEYPOINTS)}
+    if not changed:
+        return original
+    for key, feature in changed.items():
+        own[key].CopyFrom(feature)
+    return example.SerializeToString(deterministic=True)
+
+
+def _content(feature: Feature | None) -> bytes:
+    """Return a feature's kind and values in one form; a feature without values is as good as none."""
+    return feature.SerializeToString() if feature is not None and values_of(feature) else b""

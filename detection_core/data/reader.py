@@ -20,7 +20,6 @@ from detection_core.data.decode import (
     decode_example,
     drop_unusable_objects,
 )
-from detection_core.data.image_cache import image_cache
 from detection_core.data.image_header import ImageFault, read_header
 from detection_core.data.records import (
     check_records,
@@ -173,10 +172,8 @@ class Reader:
                 position
             )
         records = self.shuffled_records(seed=seed, first_epoch=epoch).skip(position)
-        decoding = dataclasses.replace(self.decoding, cache=image_cache())
-        reader = dataclasses.replace(self, decoding=decoding)
         return records.map(
-            lambda seeded: seeded._replace(element=reader.decode_sample(seeded.element)),
+            lambda seeded: seeded._replace(element=self.decode_sample(seeded.element)),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
@@ -298,7 +295,8 @@ class Reader:
                     where=uri_of(self.paths[0]),
                 ) from fault
             return _AHEAD_BYTES  # decoding reports the fault
-        return size.height * size.width * self.decoding.channels or _AHEAD_BYTES
+        channels = self.decoding.channels + self.decoding.additional_channels
+        return size.height * size.width * channels or _AHEAD_BYTES
 
 
 class _RecordReader(Reader):

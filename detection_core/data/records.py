@@ -12,10 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import tensorflow as tf
-from google.protobuf.message import DecodeError
-from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
+from detection_core.data.encode import parse_example, values_of
 from detection_core.data.record_format import bad_record, count_local_records
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -23,9 +22,9 @@ from detection_core.storage.shard_cache import (
     FETCHED_AHEAD,
     RecordFile,
     Shard,
-    fetch,
     fetch_in_dataset,
     find_failure,
+    shard_cache,
     uri_of,
 )
 
@@ -108,7 +107,7 @@ def read_records(file: tf.Tensor | RecordFile) -> tf.data.Dataset:
     """Return the records of one file as string []; a tensor must name a path that TensorFlow can open."""
     path = file
     if isinstance(file, str | Shard):
-        path = uri_of(file) if files.opened_by_tensorflow(uri_of(file)) else fetch(file)
+        path = uri_of(file) if files.opened_by_tensorflow(uri_of(file)) else shard_cache().fetch(file)
     compressed = tf.strings.regex_full_match(path, r".*\.(gz|gzip)")
     return tf.data.TFRecordDataset(path, compression_type=tf.where(compressed, "GZIP", ""))
 
@@ -228,8 +227,8 @@ OPTIONAL_COLUMNS = (
 def _features_of(record: bytes) -> Mapping[str, Any] | None:
     """Return a record's features by key; None if it is not a tf.Example."""
     try:
-        return Example.FromString(record).features.feature
-    except DecodeError:
+        return parse_example(record).features.feature
+    except ValueError:
         return None
 
 
@@ -238,10 +237,7 @@ def column_fault(record: bytes) -> str:
     feature = _features_of(record)
     if feature is None:
         return "it is no tf.Example"
-    counts = {
-        key: len(getattr(value, value.WhichOneof("kind")).value) if value.WhichOneof("kind") else 0
-        for key, value in feature.items()
-    }
+    counts = {key: len(values_of(value)) for key, value in feature.items()}
     boxes = counts.get(SIDES[0], 0)
     wrong = [key for key in SIDES if counts.get(key, 0) != boxes]
     wrong += [key for key in (*CLASS_COLUMNS, *OPTIONAL_COLUMNS) if counts.get(key, 0) not in (0, boxes)]

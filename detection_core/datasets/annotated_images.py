@@ -92,7 +92,7 @@ class AnnotatedObject(NamedTuple):
     depiction: int | None = None
     confidence: float | None = None
     weight: float | None = None
-    note: str = ""
+    note: str | None = None
 
 
 OPTIONAL_FIELDS: dict[str, tuple[str, Any]] = {

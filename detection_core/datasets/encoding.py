@@ -10,10 +10,11 @@ from typing import Any
 
 from detection_core.data.encode import (
     EncodedImage,
+    Features,
     encode_features,
+    merge_example,
     serialise_features,
 )
-from detection_core.data.example_wire import merge_example
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
 from detection_core.data.orientation import (
     CONVERTIBLE,
@@ -189,8 +190,8 @@ def example_features(
     record: AnnotatedImage,
     label_ids: Mapping[str, int],
     keypoints: KeypointLayout | None = None,
-) -> dict[str, bytes]:
-    """Return the serialised features of an example by key; `record` has the image-level labels."""
+) -> Features:
+    """Return the features of an example by key; `record` has the image-level labels."""
     image, objects = example.image, example.objects
     columns = {
         **_object_columns(objects, example.boxes, label_ids, image),
@@ -202,7 +203,7 @@ def example_features(
     return encode_features(image, columns)
 
 
-def _merged(original: bytes, features: Mapping[str, bytes], image: EncodedImage, *, turned: bool) -> bytes:
+def _merged(original: bytes, features: Features, image: EncodedImage, *, turned: bool) -> bytes:
     try:
         return merge_example(original, features, (image.width, image.height), turned=turned)
     except ValueError as e:

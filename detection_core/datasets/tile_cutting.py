@@ -65,8 +65,8 @@ def tile_examples(
             names = {item.name for item in tile.objects}
             labels = [label for label in record.labels if not label.confidence or label.name in names]
             features = example_features(tile, record._replace(labels=labels), label_ids, keypoints)
-            features[TILE] = int64_feature([left, top])
-            yield dataclasses.replace(tile, data=serialise_features(features))
+            data = serialise_features({**features, TILE: int64_feature([left, top])})
+            yield dataclasses.replace(tile, data=data)
     yield example
 
 

@@ -60,6 +60,11 @@ class Detector(tf.Module, abc.ABC):
         return 1
 
     @property
+    def channels(self) -> int:
+        """Return the number of channels of images: colours, then additional ones."""
+        return int(next(iter(self.networks.values())).inputs[0].shape[-1])
+
+    @property
     @abc.abstractmethod
     def input_shape(self) -> InputShape:
         """Return the allowed rows and columns of images."""

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     import tf_keras
 
     from detection_core.allowed_values import Option
+    from detection_core.artifacts.quantization import QuantizationOptions
     from detection_core.artifacts.tflite_metadata import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.detectors.checkpoint_names import CheckpointNames
-    from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
+    from detection_core.detectors.quantization import QuantizedDetector
     from detection_core.detectors.rules import Rules
     from detection_core.errors import Problem
     from detection_core.parts.anchors.choice import Chosen
@@ -43,6 +44,7 @@ def late(path: str, **given: Any) -> Callable[..., Any]:
 
 
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and std of an input, (pixel - mean) / std with pixels in 0..255; per channel, or one for all."""
 
 LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
 """Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs [..., anchors *
@@ -189,7 +191,7 @@ class Family:
     Attributes:
         name: the arm of the `model` message that configures it, or the `name` of its `experimental_model`.
         build: (message, its field path, seed) -> detector. The message is checked; the seed sets the initial
-            weights, None makes them zeros.
+            weights, None makes them zeros. A keyword `channels` is passed for images that have more than 3.
         describe: (message, detector) -> the description that `validate` prints.
         rules: name of a message type that only this family has, for example `Ssd` -> its rules.
         settings: message -> name to value of all settings, with defaults of its named network; None: its
@@ -218,7 +220,7 @@ class Family:
     """
 
     name: str
-    build: Callable[[Any, str, int | None], Detector]
+    build: Callable[..., Detector]
     describe: Callable[[Any, Detector], FamilyDescription]
     loss_names: Mapping[str, str]
     rules: Mapping[str, Rules] = dataclasses.field(default_factory=dict)

@@ -11,7 +11,7 @@ from detection_core.artifacts.quantization import Quantization, RangeUse
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from detection_core.artifacts.quantization import LayerError
+    from detection_core.artifacts.quantization import LayerError, QuantizationOptions
     from detection_core.detectors.base import Detector
 
 
@@ -21,36 +21,6 @@ ONE_STAGE_IN_FLOAT: Mapping[str, str] = {
     "non_max_suppression": "after the network: compares and sorts, runs in float32",
 }
 """Stages after the network of a one-stage detector, with the reason why they stay in float."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class QuantizationOptions:
-    """Options of the config's `graph_rewriter { quantization { ... } }`.
-
-    Attributes:
-        delay: training steps before fake quantization starts; until then only ranges are observed.
-        weight_bits: bits of a kernel's value; a config has 8 or 4, TensorFlow's fake quantization 2 to 16.
-        activation_bits: bits of an activation's value; a config has 8 or 16, TensorFlow 2 to 16.
-        symmetric: centre the range of activations at zero. Kernels are always symmetric.
-        pairwise_sums: give each sum of two tensors a range, also within a longer sum; records of earlier
-            quantizations do not.
-        hard_swish: quantize hard swishes; records of earlier quantizations do not.
-        weighted_sums: split the weighted sums of a BiFPN, so that they run in integers, too; records of
-            earlier quantizations do not.
-    """
-
-    delay: int = 500000
-    weight_bits: int = 8
-    activation_bits: int = 8
-    symmetric: bool = False
-    pairwise_sums: bool = True
-    hard_swish: bool = True
-    weighted_sums: bool = True
-
-    @property
-    def small_weight_bits(self) -> int:
-        """Return the bits of depthwise kernels and of factors, for which files need at least 8."""
-        return max(self.weight_bits, 8)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

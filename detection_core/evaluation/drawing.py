@@ -20,6 +20,7 @@ PALETTE = (
     (240, 228, 66), (148, 82, 190), (120, 190, 60), (230, 70, 90), (0, 190, 190), (160, 120, 90),
 )  # fmt: skip
 _JPEG_QUALITY = 84
+_RGB = 3
 _DARK, _LIGHT = (20, 20, 20), (255, 255, 255)
 _LONGEST_TEXT = 60
 _MASK_OPACITY = 0.45
@@ -68,13 +69,13 @@ def fit(image: np.ndarray, *, longest: int, smallest: int = 0) -> Image.Image:
     """Return the image as a picture, reduced to `longest` or enlarged to `smallest` pixels.
 
     Args:
-        image: uint8 [H, W, 3].
+        image: uint8 [H, W, C], RGB first.
         longest: most pixels of the longer side.
         smallest: fewest pixels of the longer side, so that text is readable.
     """
     side = max(image.shape[:2])
     scale = min(longest, max(smallest, side)) / side
-    picture = Image.fromarray(image)
+    picture = Image.fromarray(np.ascontiguousarray(image[..., :_RGB]))
     if scale == 1.0:
         return picture
     size = tuple(max(1, round(s * scale)) for s in picture.size)

@@ -84,13 +84,12 @@ def score_labels(
     `options` have both thresholds. Also return each image's score, float64 [N]: the geometric mean of the
     kinds' soft minima.
     """
-    overlaps = [_overlaps(image) for image in images]
-    similar = [_similarity(*each, options.alpha) for each in zip(images, overlaps, strict=True)]
-    positive = [values[values > 0].min() for values in similar if (values > 0).any()]
+    compared = [_compare(image, options.alpha) for image in images]
+    positive = [values[values > 0].min() for _, values in compared if (values > 0).any()]
     least = float(min(positive, default=1.0))
     found: list[ScoredBox] = []
     qualities: np.ndarray = np.ones(len(images))
-    for place, (image, overlap, similarity) in enumerate(zip(images, overlaps, similar, strict=True)):
+    for place, (image, (overlap, similarity)) in enumerate(zip(images, compared, strict=True)):
         scores: dict[str, list[float]] = {kind: [] for kind in KINDS}
         for kind, score, label, row in _score_image(image, overlap, similarity, least, options):
             scores[kind].append(score)
@@ -103,18 +102,13 @@ def score_labels(
     return found, qualities
 
 
-def _overlaps(image: EvaluatedImage) -> np.ndarray:
-    """Return the IoU of each label with each detection, float64 [G, D]."""
+def _compare(image: EvaluatedImage, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return IoU and similarity of each label with each detection, float64 [G, D], in [0, 1]."""
     labels, found = boxes_xywh(image.truth, image.truth), boxes_xywh(image.detections, image.truth)
-    return box_iou(found, labels[:, np.newaxis], image.truth.is_crowd[:, np.newaxis])
-
-
-def _similarity(image: EvaluatedImage, overlaps: np.ndarray, alpha: float) -> np.ndarray:
-    """Return the similarity of each label with each detection, float64 [G, D], in [0, 1]."""
-    labels, found = boxes_xywh(image.truth, image.truth), boxes_xywh(image.detections, image.truth)
+    overlaps = box_iou(found, labels[:, np.newaxis], image.truth.is_crowd[:, np.newaxis])
     centers, others = (boxes[:, :2] + boxes[:, 2:] / 2 for boxes in (labels, found))
     distances = np.linalg.norm(centers[:, np.newaxis] - others, axis=-1)
-    return alpha * overlaps + (1 - alpha) * np.exp(-_PER_PIXEL * distances)
+    return overlaps, alpha * overlaps + (1 - alpha) * np.exp(-_PER_PIXEL * distances)
 
 
 def _score_image(

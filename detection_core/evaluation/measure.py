@@ -12,6 +12,7 @@ from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.metric_names import MASK_SETS
 from detection_core.data.label_map import LabelMap
+from detection_core.data.pixels import mean_brightness
 from detection_core.errors import DataError, ModelError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import MetricOptions
@@ -84,9 +85,11 @@ def measure(
                 start = time.perf_counter()
                 detections = detect_batch(runner, pixels, [objects.source_id for objects in truths])
                 seconds[name] += [(time.perf_counter() - start) / len(batch)] * len(batch)
-                for (place, _, objects), each in zip(batch, detections, strict=True):
+                for (place, pixels_of, objects), each in zip(batch, detections, strict=True):
                     kept = _of_known_classes(each, label_map, runner.path)
-                    found[name][place] = EvaluatedImage(truth=objects, detections=kept)
+                    found[name][place] = EvaluatedImage(
+                        truth=objects, detections=kept, brightness=mean_brightness(pixels_of)
+                    )
             progress.advance(len(batch))
     for name, images in found.items():
         if not images and not partial:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
@@ -41,16 +42,7 @@ def worst_false_positives(split: EvaluatedSplit, count: int) -> list[Mistake]:
         for i, (image, match) in enumerate(zip(split.counted, split.matches, strict=True))
         for row in np.flatnonzero(match.found_by == NOT_MATCHED)
     ]
-    return [
-        Mistake(
-            kind=FALSE_POSITIVE,
-            image=i,
-            row=row,
-            weight=score,
-            caption=_explain_false_positive(split, i, row),
-        )
-        for score, i, row in _spread(found, count)
-    ]
+    return _heaviest(FALSE_POSITIVE, split, found, _explain_false_positive, count)
 
 
 def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) -> list[Mistake]:
@@ -62,22 +54,26 @@ def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) ->
         missed[hits[hits >= 0]] = False
         areas = box_areas(to_px(image.truth.boxes, image.truth))
         found += [(float(areas[row]), i, int(row)) for row in np.flatnonzero(missed)]
-    return [
-        Mistake(kind=MISS, image=i, row=row, weight=area, caption=_explain_miss(split, i, row))
-        for area, i, row in _spread(found, count)
-    ]
+    return _heaviest(MISS, split, found, _explain_miss, count)
 
 
-def _spread(found: list[tuple[float, int, int]], count: int) -> list[tuple[float, int, int]]:
-    """Take the heaviest, in a fixed order, with a limit for each image."""
-    taken: list[tuple[float, int, int]] = []
+def _heaviest(
+    kind: str,
+    split: EvaluatedSplit,
+    found: list[tuple[float, int, int]],
+    explain: Callable[[EvaluatedSplit, int, int], str],
+    count: int,
+) -> list[Mistake]:
+    """Return the heaviest of (weight, image, row), in a fixed order, with a limit for each image."""
+    taken: list[Mistake] = []
     of_image: Counter[int] = Counter()
-    for item in sorted(found, key=lambda item: (-item[0], item[1], item[2])):
+    for weight, i, row in sorted(found, key=lambda item: (-item[0], item[1], item[2])):
         if len(taken) == count:
             break
-        if of_image[item[1]] < MOST_OF_AN_IMAGE:
-            of_image[item[1]] += 1
-            taken.append(item)
+        if of_image[i] < MOST_OF_AN_IMAGE:
+            of_image[i] += 1
+            caption = explain(split, i, row)
+            taken.append(Mistake(kind=kind, image=i, row=row, weight=weight, caption=caption))
     return taken
 
 

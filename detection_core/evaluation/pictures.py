@@ -15,7 +15,7 @@ from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_fa
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
-from detection_core.structures import GroundTruth, Instances
+from detection_core.structures import COLOURS, GroundTruth, Instances
 
 _JPEG_QUALITY = 82
 
@@ -89,14 +89,15 @@ def spread_evenly(total: int, count: int) -> tuple[int, ...]:
 def write_pictures(
     plan: PicturePlan, split: EvaluatedSplit, folder: str, options: PictureOptions | None = None
 ) -> list[PictureEntry]:
-    """Draw the planned pictures as JPEG files and write their `index.json`; return its contents.
+    """Draw the planned pictures as JPEG files and write their `index.jsonl`; return its contents.
 
     Pixels of the split are read only as far as needed.
     """
     options, images, class_names = options or PictureOptions(), split.counted, split.class_names
     drawn: dict[tuple[str, int, int], PictureEntry] = {}
     last = max(plan.images, default=-1)
-    for i, (image, _) in enumerate(itertools.islice(split.pixels(), last + 1)):
+    for i, (pixels, _) in enumerate(itertools.islice(split.pixels(), last + 1)):
+        image = pixels[..., :COLOURS]
         if i in plan.side_by_side:
             picture = draw_both(image, images[i], class_names, plan.score_threshold, options)
             found = int((images[i].detections.scores >= plan.score_threshold).sum())

@@ -11,10 +11,14 @@ from detection_core.structures import Instances
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluatedImage:
-    """An image's ground truth and detections."""
+    """An image's ground truth and detections.
+
+    `brightness` is the mean of its values, 0 to 255; NaN without an image.
+    """
 
     truth: Instances
     detections: Instances
+    brightness: float = float("nan")
 
     @property
     def labelled_classes(self) -> np.ndarray:

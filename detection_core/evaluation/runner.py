@@ -48,6 +48,7 @@ class SavedModelRunner(SignatureRunner):
         _check_signature(loaded, path)
         ((name, images),) = loaded.inputs.items()
         self.takes_batches = images.shape.rank == 4 and images.shape[0] is None
+        self.channels = images.shape[-1] if images.shape.rank == 4 else None
         super().__init__(lambda image: loaded(**{name: image}), path)
 
 
@@ -103,6 +104,7 @@ class FrozenGraphRunner(SignatureRunner):
                 where=path,
             ) from error
         self.takes_batches = images.shape.rank == 4 and images.shape[0] is None
+        self.channels = images.shape[-1] if images.shape.rank == 4 else None
         super().__init__(function, path)
 
 

@@ -11,9 +11,10 @@ from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_metadata import find_description
 from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.data.resize import AutomlResizer
+from detection_core.detectors.family import Normalisation
 from detection_core.errors import ModelError
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
-from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
+from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.structures import FIRST_CLASS
 
 _OURS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
@@ -181,8 +182,8 @@ def _resizer(values: HyperParameters) -> AutomlResizer:
 
 def _normalisation(values: HyperParameters) -> Normalisation:
     if not values.scale_range:
-        return Normalisation(mean=values.mean_rgb, std=values.stddev_rgb)
+        return values.mean_rgb, values.stddev_rgb
     # google/automl then scales the normalised range 0..255 to -1..1; both fit in one mean and std.
     pairs = zip(values.mean_rgb, values.stddev_rgb, strict=True)
     mean = tuple(mean + _HALF_RANGE * std for mean, std in pairs)
-    return Normalisation(mean=mean, std=tuple(_HALF_RANGE * std for std in values.stddev_rgb))
+    return mean, tuple(_HALF_RANGE * std for std in values.stddev_rgb)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
+from detection_core.data.decode import ADDITIONAL_CHANNELS
 from detection_core.errors import ModelError
 from detection_core.ops.mask_runs import paste_masks
 from detection_core.structures import FIRST_CLASS, Instances
@@ -35,10 +36,22 @@ class Runner(Protocol):
         ...
 
 
+def check_channels(image: np.ndarray, channels: int | None, where: str) -> None:
+    """Refuse an image of another number of channels than a detector's; ModelError names the detector."""
+    if channels not in (None, image.shape[-1]):
+        raise ModelError(
+            f"expected images of {channels} channels, found {image.shape[-1]}; give it records with"
+            f" {ADDITIONAL_CHANNELS}, and num_additional_channels of their reader",
+            where=where,
+        )
+
+
 class SignatureRunner:
     """A function with the inputs and outputs of the Object Detection API's `image_tensor` signature."""
 
     takes_batches = False
+    channels: int | None = None
+    """Channels of its images, where known."""
 
     def __init__(self, function: Callable[[tf.Tensor], Mapping[str, Any]], path: str) -> None:
         """Take a function from an image, uint8 [1, H, W, 3], to `OUTPUTS`, and its source, for errors.
@@ -54,6 +67,7 @@ class SignatureRunner:
 
     def detect(self, images: Sequence[np.ndarray], source_ids: Sequence[str]) -> list[Instances]:
         """Detect objects in images of one size, in one call; several only if `takes_batches`."""
+        check_channels(images[0], self.channels, self.path)
         try:
             given = self._function(tf.constant(np.stack(images)))
             found = {name: np.asarray(given[name]) for name in (*OUTPUTS, *OPTIONAL_OUTPUTS) if name in given}

@@ -15,13 +15,14 @@ from detection_core.artifacts.tflite_metadata import (
     read_tensor_names,
 )
 from detection_core.bounded.plain_yaml import module_table
+from detection_core.detectors.family import Normalisation
 from detection_core.errors import ModelError
-from detection_core.evaluation.signature_runner import checked_detections
+from detection_core.evaluation.signature_runner import check_channels, checked_detections
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.model_use import model_in_use
 from detection_core.ops.detection_post_process import plain_post_process
 from detection_core.ops.resampling import resize_pixels
-from detection_core.structures import Instances
+from detection_core.structures import COLOURS, Instances
 
 
 def suppressed_heads(
@@ -56,14 +57,6 @@ _QUANTIZED = (np.uint8, np.int8)
 _HALF_A_LEVEL = 0.51
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Normalisation:
-    """The network's input: (pixel - mean) / std, pixels in 0..255; one value per channel, or one for all."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-
 class TFLiteRunner:
     """A .tflite detector with post-processing, or without it and with MediaPipe's record, run in LiteRT.
 
@@ -85,7 +78,7 @@ class TFLiteRunner:
         verify_tflite(content, where=path)
         if normalisation is None:
             described = read_description(content, where=path)
-            normalisation = Normalisation(mean=described.mean, std=described.std)
+            normalisation = described.mean, described.std
         self._normalisation = normalisation
         try_tflite(content, where=path, threads=threads)
         try:
@@ -137,11 +130,12 @@ class TFLiteRunner:
         return checked_detections(found, count, size, source_id=source_id, where=self.path)
 
     def prepare(self, image: np.ndarray) -> np.ndarray:
-        """Convert an image, uint8 [H, W, 3], to the network's input, [h, w, 3] of the file's dtype."""
-        height, width = (int(side) for side in self._input["shape"][1:3])
+        """Convert an image, uint8 [H, W, C], to the network's input, [h, w, C] of the file's dtype."""
+        height, width, channels = (int(side) for side in self._input["shape"][1:])
+        check_channels(image, channels, self.path)
         pixels = np.asarray(resize_pixels(tf.constant(image), tf.constant([height, width])))
-        mean = np.asarray(self._normalisation.mean, np.float32)
-        normalised = (pixels - mean) / np.asarray(self._normalisation.std, np.float32)
+        mean, std = (np.asarray(each, np.float32) for each in self._normalisation)
+        normalised = (pixels - mean) / std
         dtype = self._input["dtype"]
         if dtype == np.float32:
             return normalised
@@ -156,7 +150,7 @@ class TFLiteRunner:
 
 def _image_input(details: list[dict[str, Any]], path: str) -> dict[str, Any]:
     shapes = [tuple(d["shape"].tolist()) for d in details]
-    good = len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][0] == 1 and shapes[0][3] == 3
+    good = len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][0] == 1 and shapes[0][3] >= COLOURS
     if not good or details[0]["dtype"] not in (np.float32, *_QUANTIZED):
         found = ", ".join(f"{np.dtype(d['dtype'])}{list(d['shape'])}" for d in details)
         raise ModelError(

@@ -89,7 +89,7 @@ def write_detector(
         contents = {
             layout.PIPELINE_CONFIG: format_pipeline_config(config),
             layout.LABEL_MAP: format_label_map(label_map),
-            layout.MODEL_INFO: layout.format_info(_describe(model, config, kind, extra)),
+            layout.MODEL_INFO: layout.MODEL.format(_describe(model, config, kind, extra)),
             **texts,
         }
         for name, text in contents.items():

@@ -1,6 +1,6 @@
 """Graphs for other runtimes: frozen ones as TensorFlow 1 wrote them, plain and portable ones."""
 
-import heapq
+import graphlib
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -57,24 +57,17 @@ def ordered(definition: Any) -> Any:
     TensorFlow orders the nodes of lowered loops differently in every process.
     """
     nodes = {node.name: node for node in definition.node}
-    readers: dict[str, list[str]] = {name: [] for name in nodes}
-    missing = dict.fromkeys(nodes, 0)
+    sorter = graphlib.TopologicalSorter[str]()
     for node in nodes.values():
-        for source in {name.removeprefix("^").partition(":")[0] for name in node.input}:
-            # the back edge of a loop
-            if not (node.op == "Merge" and nodes[source].op == "NextIteration"):
-                readers[source].append(node.name)
-                missing[node.name] += 1
-    ready = [name for name, count in missing.items() if not count]
-    heapq.heapify(ready)
+        sources = {name.removeprefix("^").partition(":")[0] for name in node.input}
+        # without the back edge of a loop
+        back = {name for name in sources if node.op == "Merge" and nodes[name].op == "NextIteration"}
+        sorter.add(node.name, *sources - back)
+    sorter.prepare()
     result = tf.compat.v1.GraphDef(versions=definition.versions, library=definition.library)
-    while ready:
-        name = heapq.heappop(ready)
-        result.node.append(nodes[name])
-        for reader in readers[name]:
-            missing[reader] -= 1
-            if not missing[reader]:
-                heapq.heappush(ready, reader)
+    while ready := sorted(sorter.get_ready()):
+        result.node.extend(nodes[name] for name in ready)
+        sorter.done(*ready)
     return result
 
 

@@ -11,18 +11,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core.data.decode import decode_pixels
+from detection_core.data.decode import decode_pixels, decode_record_pixels
 from detection_core.data.resize import Resizer
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import Family
 from detection_core.errors import ExportError
 from detection_core.storage import files
-from detection_core.structures import FIRST_CLASS, Images
+from detection_core.structures import COLOURS, FIRST_CLASS, Images
 
 SAVED_MODEL_INPUT = "input_tensor"
 IMAGE_TENSOR = "image_tensor"
 IMAGE_KEY = "image/encoded"
-_CHANNELS = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,14 +31,16 @@ class ServedInput:
     Attributes:
         dtype: of the input.
         shape: of one element of the batch.
-        pixels: one element -> image [H, W, 3], uint8 or float32 0..255, RGB.
+        pixels: one element -> image [H, W, C], uint8 or float32 0..255, RGB first.
         of_example: a serialised `tf.Example` -> the element of the batch.
+        channels: C.
     """
 
     dtype: tf.DType
     shape: tuple[int | None, ...]
     pixels: Callable[[tf.Tensor], tf.Tensor]
     of_example: Callable[[tf.Tensor], tf.Tensor]
+    channels: int = COLOURS
 
     def spec(self, batch: int | None, name: str = SAVED_MODEL_INPUT) -> tf.TensorSpec:
         """Return the signature's input; a batch of None means any size."""
@@ -51,7 +52,7 @@ def _itself(element: tf.Tensor) -> tf.Tensor:
 
 
 def _decode(encoded: tf.Tensor) -> tf.Tensor:
-    return decode_pixels(encoded, channels=_CHANNELS)
+    return decode_pixels(encoded, channels=COLOURS)
 
 
 def _encoded(serialized: tf.Tensor) -> tf.Tensor:
@@ -63,7 +64,7 @@ def _decode_example(serialized: tf.Tensor) -> tf.Tensor:
     return _decode(_encoded(serialized))
 
 
-_IMAGE = (None, None, _CHANNELS)
+_IMAGE = (None, None, COLOURS)
 INPUT_TYPES: Mapping[str, ServedInput] = {
     IMAGE_TENSOR: ServedInput(dtype=tf.uint8, shape=_IMAGE, pixels=_itself, of_example=_decode_example),
     "float_image_tensor": ServedInput(
@@ -80,8 +81,12 @@ INPUT_TYPES: Mapping[str, ServedInput] = {
 """Name, as in `exporter_main_v2.py --input_type`, to the input type."""
 
 
-def find_input_type(name: str) -> ServedInput:
-    """Return an input type. Raises ExportError for an unknown name."""
+def find_input_type(name: str, channels: int = COLOURS) -> ServedInput:
+    """Return an input type of images with so many channels.
+
+    Raises:
+        ExportError: for an unknown name, and for encoded images with more channels than an image file has.
+    """
     if name not in INPUT_TYPES:
         reason = (
             "; boxes as input are for detectors that predict masks for given boxes, which none here does"
@@ -89,7 +94,24 @@ def find_input_type(name: str) -> ServedInput:
             else "; choose one"
         )
         raise ExportError(f"expected {', '.join(INPUT_TYPES)}, found {name!r}{reason}", where="input_type")
-    return INPUT_TYPES[name]
+    served = INPUT_TYPES[name]
+    if channels == COLOURS:
+        return served
+    if not served.shape and served.of_example is not _itself:
+        raise ExportError(
+            f"expected an input with {channels} channels, found encoded image files, which have {COLOURS};"
+            " export image_tensor, float_image_tensor or tf_example",
+            where="input_type",
+        )
+
+    def decode(serialized: tf.Tensor) -> tf.Tensor:
+        pixels = decode_record_pixels(serialized, channels - COLOURS)
+        return tf.cast(pixels, served.dtype) if served.shape else pixels
+
+    if not served.shape:
+        return dataclasses.replace(served, pixels=decode, channels=channels)
+    shape = (None, None, channels)
+    return dataclasses.replace(served, shape=shape, of_example=decode, channels=channels)
 
 
 def largest_batch(served: ServedInput, resizer: Resizer) -> int | None:
@@ -109,7 +131,8 @@ def served_images(batch: tf.Tensor, served: ServedInput, resizer: Resizer) -> Im
         return resized.image, resized.true_size, tf.shape(image)[:2]
 
     size = tf.TensorSpec([2], tf.int32)
-    specs = tf.TensorSpec(resizer.static_shape, tf.float32), size, size
+    shape = [*resizer.static_shape[:2], served.channels]
+    specs = tf.TensorSpec(shape, tf.float32), size, size
     # A batch of one, the usual request, needs no loop.
     if batch.shape[0] == 1:
         parts = [part[tf.newaxis] for part in prepare(batch[0])]
@@ -170,7 +193,9 @@ def serving_function(
         found = model.serving_outputs(images)
         return found | {name: _tensor(name) for name in additional}
 
-    return images_function(outputs, resizer, input_type=input_type, batch_size=batch_size)
+    return images_function(
+        outputs, resizer, input_type=input_type, batch_size=batch_size, channels=model.channels
+    )
 
 
 def images_function(
@@ -180,6 +205,7 @@ def images_function(
     input_type: str,
     batch_size: int | None = None,
     input_name: str | None = None,
+    channels: int = COLOURS,
 ) -> Any:
     """Make a function of a batch of an input type.
 
@@ -189,11 +215,12 @@ def images_function(
         input_type: as in `serving_function`.
         batch_size: as in `serving_function`.
         input_name: name of the input; None: the Object Detection API's.
+        channels: of the images.
 
     Returns:
         A concrete function.
     """
-    served = find_input_type(input_type)
+    served = find_input_type(input_type, channels)
     spec = served.spec(batch_size or largest_batch(served, resizer))
     if input_name is not None:
         spec = tf.TensorSpec(spec.shape, spec.dtype, name=input_name)
@@ -296,13 +323,19 @@ def automl_functions(
         }
 
     def of(input_type: str, name: str) -> Any:
-        return images_function(detect, resizer, input_type=input_type, batch_size=batch_size, input_name=name)
+        return images_function(
+            detect,
+            resizer,
+            input_type=input_type,
+            batch_size=batch_size,
+            input_name=name,
+            channels=model.channels,
+        )
 
-    return {
-        SERVING_DEFAULT: of("image_tensor", IMAGES),
-        SERVING_BASE64: of("encoded_image_string_tensor", IMAGE_FILES),
-        PREDICT: head_function(model, family, batch_size),
-    }
+    signatures = {SERVING_DEFAULT: of("image_tensor", IMAGES)}
+    if model.channels == COLOURS:  # Image files have no further channels.
+        signatures[SERVING_BASE64] = of("encoded_image_string_tensor", IMAGE_FILES)
+    return signatures | {PREDICT: head_function(model, family, batch_size)}
 
 
 def head_function(model: Detector, family: Family, batch_size: int | None) -> Any:
@@ -315,5 +348,5 @@ def head_function(model: Detector, family: Family, batch_size: int | None) -> An
         classes, boxes = level_outputs(model, images)
         return {f"output_{i}": output for i, output in enumerate([*classes, *boxes])}
 
-    spec = tf.TensorSpec([batch_size, *size, 3], tf.float32, name=IMAGES)
+    spec = tf.TensorSpec([batch_size, *size, model.channels], tf.float32, name=IMAGES)
     return tf.function(predict, autograph=False).get_concrete_function(spec)

@@ -54,12 +54,12 @@ def _is_alike(normalisation: Normalisation) -> bool:
     return all(len(set(each)) == 1 for each in normalisation)
 
 
-def normalisation_of(preprocess: Callable[[tf.Tensor], tf.Tensor]) -> Normalisation:
+def normalisation_of(preprocess: Callable[[tf.Tensor], tf.Tensor], channels: int) -> Normalisation:
     """Return the mean and std per channel for which a preprocessing is (pixel - mean) / std.
 
     They are rounded to float32's precision here, so that equally treated channels have equal numbers.
     """
-    low, high = (preprocess(tf.fill([1, 1, 1, 3], level)).numpy().ravel() for level in (0.0, 255.0))
+    low, high = (preprocess(tf.fill([1, 1, 1, channels], level)).numpy().ravel() for level in (0.0, 255.0))
     std = 255.0 / (high - low)
     return _rounded(-low * std), _rounded(std)
 
@@ -70,7 +70,7 @@ def _rounded(values: np.ndarray) -> tuple[float, ...]:
 
 def input_normalisation(detector: Any) -> Normalisation:
     """Return mean and std of each channel; the file's input is (pixel - mean) / std."""
-    return file_normalisation(normalisation_of(detector.preprocess))
+    return file_normalisation(normalisation_of(detector.preprocess, detector.channels))
 
 
 Outputs = tuple[tf.Tensor, ...] | dict[str, tf.Tensor]
@@ -171,7 +171,7 @@ def one_stage_function(
         spec: input, float32 [1, H, W, 3], normalised as in `file_normalisation`.
         form: of `allowed_values.TFLITE_FORMS`.
     """
-    normalisation, give = normalisation_of(preprocess), _FORMS[form](heads)
+    normalisation, give = normalisation_of(preprocess, spec.shape[-1]), _FORMS[form](heads)
 
     def serve(pixels: tf.Tensor) -> Outputs:
         return give(*run(network_input(pixels, normalisation, integer=heads.integer)))

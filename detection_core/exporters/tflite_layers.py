@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.parity import LayerNoise, NetworkParity
 from detection_core.artifacts.tflite_file import (
     TensorInfo,
     TFLiteGraph,
@@ -29,39 +30,9 @@ MOST_DB = 100.0
 _FAKE_QUANTIZATION = "FakeQuantWithMinMaxVars"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LayerParity:
-    """Comparison of one operation with its source node.
-
-    Attributes:
-        layer: of the network.
-        operation: such as `CONV_2D`, with its fused activation.
-        db: signal-to-noise ratio over all inputs, decibels; at most `MOST_DB`.
-        is_head: whether it is an output of the network: box codes or class logits.
-    """
-
-    layer: str
-    operation: str
-    db: float
-    is_head: bool
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkComparison:
-    """Layers of a file in running order, and outputs of the network without a counterpart in it."""
-
-    layers: list[LayerParity]
-    unmatched_heads: tuple[str, ...]
-
-
-def first_apart(layers: Iterable[LayerParity], least_db: float) -> LayerParity | None:
-    """Return the first operation below a signal-to-noise bound; None if there is none."""
-    return next((layer for layer in layers if layer.db < least_db), None)
-
-
 def compare_layers(
-    content: bytes, reference: "ReferenceNetwork", inputs: Iterable[np.ndarray]
-) -> NetworkComparison:
+    content: bytes, reference: "ReferenceNetwork", inputs: Iterable[np.ndarray], least_db: float
+) -> NetworkParity:
     """Compare each operation of a file with its source network.
 
     Operations without a node of their name in the network, such as copies, are left out, except heads.
@@ -70,6 +41,7 @@ def compare_layers(
         content: a TensorFlow Lite file, with or without metadata.
         reference: the converted network.
         inputs: inputs of the file, [1, H, W, 3] of the file's dtype.
+        least_db: least signal-to-noise ratio of each head, decibels.
 
     Raises:
         ModelError: if there is no input.
@@ -77,32 +49,40 @@ def compare_layers(
     graph = read_graph(content)
     heads = set(network_outputs(graph))
     compared = [
-        _Compared(operation=graph.operators[position].name, tensor=index, node=node, is_head=index in heads)
+        _Compared(operation=graph.operators[position].name, tensor=index, node=node)
         for position in network_operators(graph)
         if not all(graph.tensors[i].is_constant for i in graph.operators[position].inputs if i >= 0)
         for index in graph.operators[position].outputs
         if (node := reference.node_of(graph.tensors[index], _output_name(graph, index)))
     ]
-    signal, noise = np.zeros(len(compared)), np.zeros(len(compared))
-    interpreter, empty = make_interpreter(content, threads=1, delegate="none", keep_tensors=True), True
+    signal, noise, images = np.zeros(len(compared)), np.zeros(len(compared)), 0
+    interpreter = make_interpreter(content, threads=1, delegate="none", keep_tensors=True)
     for value in inputs:
-        empty = False
+        images += 1
         found = _run(interpreter, graph, value, [one.tensor for one in compared])
         wanted = reference.run(_real(value, graph.tensors[graph.inputs[0]]), [o.node for o in compared])
         signal += [np.square(w, dtype=np.float64).sum() for w in wanted]
         noise += [np.square(f - w, dtype=np.float64).sum() for f, w in zip(found, wanted, strict=True)]
-    if empty:
+    if not images:
         raise ModelError("expected at least one input to compare layers on, found none; name another split")
-    return NetworkComparison(
-        layers=[
-            LayerParity(
-                layer=_layer(one.node), operation=one.operation, db=_decibels(s, n), is_head=one.is_head
-            )
-            for one, s, n in zip(compared, signal, noise, strict=True)
-        ],
-        unmatched_heads=tuple(
-            graph.tensors[index].name for index in sorted(heads - {one.tensor for one in compared})
-        ),
+    layers = [
+        LayerNoise(layer=_layer(one.node), operation=one.operation, db=round(_decibels(s, n), 2))
+        for one, s, n in zip(compared, signal, noise, strict=True)
+    ]
+    by_head: dict[str, float] = {}
+    for one, layer in zip(compared, layers, strict=True):
+        if one.tensor in heads:
+            by_head[layer.layer] = min(layer.db, by_head.get(layer.layer, MOST_DB))
+    apart = next((layer for layer in layers if layer.db < least_db), None)
+    return NetworkParity(
+        images=images,
+        least_db=least_db,
+        heads=by_head,
+        unmatched=[graph.tensors[i].name for i in sorted(heads - {one.tensor for one in compared})],
+        layer=apart.layer if apart else "",
+        operation=apart.operation if apart else "",
+        layer_db=apart.db if apart else None,
+        layers=layers,
     )
 
 
@@ -111,7 +91,6 @@ class _Compared:
     operation: str
     tensor: int
     node: str
-    is_head: bool
 
 
 class ReferenceNetwork:

@@ -3,16 +3,12 @@
 import dataclasses
 import io
 import json
-import logging
 from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
 from detection_core.storage import files
-
-_logger = logging.getLogger(__name__)
-
 
 TRAIN, EVAL = "train", "eval"
 """Splits of numbers and pictures."""
@@ -65,14 +61,11 @@ def encode_jpeg(image: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-NAME = "tracked_runs.json"
-
-
 class RunIds:
     """Run ids by tracking server, stored in the folder of the unfinished training."""
 
     def __init__(self, folder: str) -> None:
-        self._path = files.join(folder, NAME)
+        self._path = files.join(folder, "tracked_runs.json")
 
     def find(self, tracker: str) -> str:
         """Return the id of a run, "" if there is none yet."""
@@ -83,13 +76,4 @@ class RunIds:
         files.write_text(self._path, json.dumps(self._read() | {tracker: run_id}, indent=1) + "\n")
 
     def _read(self) -> dict[str, str]:
-        if not files.exists(self._path):
-            return {}
-        try:
-            found = json.loads(files.read_text(self._path))
-            return {str(name): str(run_id) for name, run_id in found.items()}
-        except (ValueError, AttributeError):
-            _logger.warning(
-                "%s: cannot be read; the training begins new runs where it is tracked", self._path
-            )
-            return {}
+        return dict(json.loads(files.read_text(self._path))) if files.exists(self._path) else {}

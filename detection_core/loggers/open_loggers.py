@@ -6,99 +6,63 @@ import datetime
 import importlib.util
 import logging
 import re
-import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TextIO
-
-import numpy as np
+from typing import cast
 
 from detection_core.capabilities import capability
 from detection_core.errors import ConfigError, one_line
-from detection_core.loggers.base import EVAL, Histogram, Logger, Status
+from detection_core.loggers.base import EVAL, Logger, Status
 
 _logger = logging.getLogger(__name__)
 
 _WAITS = (1.0, 5.0, 30.0)
 """Seconds before each retry of an entry."""
+_MOST_WAITING = 2000
+_CLOSE_SECONDS = 60.0
+"""Longest wait for queued entries at the end of a training."""
 
 
-class BackgroundLogger(Logger):
-    """Passes everything to another logger in a thread.
+class BackgroundLogger:
+    """Has the methods of a logger, and passes everything to this one, `inner`, in one thread and in order.
 
     A failed entry is retried a few times. When the queue is full, its oldest entries are dropped. Both are
-    logged the first time, and counted at the end. The training's own files contain every entry.
-
-    Args:
-        inner: receives the entries, in order, in one thread.
-        name: name of the server, for messages.
-        most_waiting: largest number of queued entries.
-        close_seconds: longest wait for queued entries at the end of a training.
-        waits: seconds before each retry.
+    logged the first time, and counted at the end. The training's own files contain every entry. `name` is
+    that of the server, for messages.
     """
 
-    def __init__(
-        self,
-        inner: Logger,
-        name: str,
-        *,
-        most_waiting: int = 2000,
-        close_seconds: float = 60.0,
-        waits: tuple[float, ...] = _WAITS,
-    ) -> None:
+    def __init__(self, inner: Logger, name: str) -> None:
         self._inner, self._name = inner, name
-        self._close_seconds, self._waits = close_seconds, waits
-        self._entries: collections.deque[Callable[[], None]] = collections.deque()
-        self._most = most_waiting
+        self._entries: collections.deque[Callable[[], None]] = collections.deque(maxlen=_MOST_WAITING)
         self._changed = threading.Condition()
-        self._closing = False
-        self._dropped = 0
-        self._warned = False
+        self._closing = self._warned = False
+        self._undelivered = 0
         self._thread = threading.Thread(target=self._deliver, name=f"log-to-{name}", daemon=True)
         self._thread.start()
 
-    def log_parameters(self, values: Mapping[str, str]) -> None:
-        """Queue the parameters."""
-        self._add(self._inner.log_parameters, values)
-
-    def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
-        """Queue the numbers."""
-        self._add(self._inner.log_scalars, values, step, split)
-
-    def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
-        """Queue the pictures."""
-        self._add(self._inner.log_images, images, step, split)
-
-    def log_histograms(self, values: Mapping[str, Histogram], step: int) -> None:
-        """Queue the histograms."""
-        self._add(self._inner.log_histograms, values, step)
-
-    def log_artifact(self, name: str, content: bytes) -> None:
-        """Queue the file."""
-        self._add(self._inner.log_artifact, name, content)
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Return a function that queues a call of the logger's method."""
+        method = getattr(self._inner, name)
+        return lambda *arguments: self._add(lambda: method(*arguments))
 
     def close(self, status: Status) -> None:
         """Wait a limited time for the queue, and warn about entries that were not delivered."""
-        self._add(self._inner.close, status)
+        self._add(lambda: self._inner.close(status))
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._thread.join(self._close_seconds)
-        with self._changed:
-            lost = self._dropped + len(self._entries) + (1 if self._thread.is_alive() else 0)
-        if lost:
+        self._thread.join(_CLOSE_SECONDS)
+        if self._undelivered:
             _logger.warning(
                 "%s: %d entries were not delivered; history.jsonl and validation.jsonl have all numbers",
                 self._name,
-                lost,
+                self._undelivered,
             )
 
-    def _add(self, method: Callable[..., None], *arguments: Any) -> None:
+    def _add(self, entry: Callable[[], None]) -> None:
         with self._changed:
-            if len(self._entries) >= self._most:
-                self._entries.popleft()
-                self._dropped += 1
-            self._entries.append(lambda: method(*arguments))
+            self._entries.append(entry)
+            self._undelivered += 1
             self._changed.notify_all()
 
     def _deliver(self) -> None:
@@ -108,22 +72,21 @@ class BackgroundLogger(Logger):
                 if not self._entries:
                     return
                 entry = self._entries.popleft()
-            if not self._delivered(entry):
+            if self._delivered(entry):
                 with self._changed:
-                    self._dropped += 1
+                    self._undelivered -= 1
 
     def _delivered(self, entry: Callable[[], None]) -> bool:
-        for wait in (*self._waits, None):
+        for wait in (*_WAITS, None):
             try:
                 entry()
                 return True
             # Errors of a client library must not end a training.
             except Exception as error:
                 self._warn_once(error)
-            if wait is None:
-                break
-            with self._changed:
-                self._changed.wait_for(lambda: self._closing, wait)
+            if wait is not None:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closing, wait)
         return False
 
     def _warn_once(self, error: Exception) -> None:
@@ -147,16 +110,13 @@ class MetricLines(Logger):
     Katib's older collectors do not read it.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
-
     def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
         """Print the metrics of a validation."""
         if split != EVAL:
             return
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         for name, value in values.items():
-            print(f"{now} {metric_name(name)}={value:.10f}", file=self._stream or sys.stdout, flush=True)
+            print(f"{now} {metric_name(name)}={value:.10f}", flush=True)
 
 
 def metric_name(name: str) -> str:
@@ -200,10 +160,8 @@ def check_loggers(options: LoggerOptions) -> None:
 
 def open_loggers(options: LoggerOptions, folder: str) -> list[Logger]:
     """Open the loggers of a training after `check_loggers`; `folder` keeps the ids of their runs."""
-    check_loggers(options)
-    lines: list[Logger] = [MetricLines()] if options.metric_lines else []
-    trackers = options.trackers.items()
-    return lines + [
-        BackgroundLogger(capability(_PACKAGES[tracker]).open_run(values, folder), TRACKERS[tracker])
-        for tracker, values in trackers
-    ]
+    loggers: list[Logger] = [MetricLines()] if options.metric_lines else []
+    for tracker, values in options.trackers.items():
+        run = capability(_PACKAGES[tracker]).open_run(values, folder)
+        loggers.append(cast(Logger, BackgroundLogger(run, TRACKERS[tracker])))
+    return loggers

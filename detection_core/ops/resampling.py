@@ -5,6 +5,8 @@ from typing import Literal
 
 import tensorflow as tf
 
+from detection_core.structures import COLOURS
+
 Method = Literal["BILINEAR", "NEAREST_NEIGHBOR", "BICUBIC", "AREA"]
 
 _INTERPOLATIONS: dict[str, Callable[..., tf.Tensor]] = {
@@ -61,7 +63,7 @@ def pad_bottom_right(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Pad an image, float32 [H, W, c], and its masks [G, H, W] below and to the right to `size`.
 
-    Masks get zero, the image zero or one value per channel; zero-sized masks are unchanged.
+    Masks get zero, the image zero or one value per colour; zero-sized masks are unchanged.
     """
     room = size - tf.shape(image)[:2]
     rows, columns = [0, room[0]], [0, room[1]]
@@ -69,5 +71,23 @@ def pad_bottom_right(
         masks = tf.pad(masks, [[0, 0], rows, columns])
     if not value:
         return tf.pad(image, [rows, columns, [0, 0]]), masks
-    colour = tf.constant(value, tf.float32)
+    colour = canvas_colour(value, image)
     return tf.pad(image - colour, [rows, columns, [0, 0]]) + colour, masks
+
+
+def canvas_colour(value: tuple[float, ...], image: tf.Tensor) -> tf.Tensor:
+    """Return a colour for an image, float32 [c]; channels beyond it get 0."""
+    return tf.constant([*value, *[0.0] * (image.shape[-1] - len(value))], tf.float32)
+
+
+def colour_shape(image: tf.Tensor) -> tf.Tensor:
+    """Return the shape of an image's colours, without further channels, int32 [3]."""
+    return tf.minimum(tf.shape(image), [2**31 - 1, 2**31 - 1, COLOURS])
+
+
+def change_colours(image: tf.Tensor, change: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    """Apply a change to the colours of an image, [H, W, c]; further channels stay as they are."""
+    if image.shape[-1] is None or image.shape[-1] <= COLOURS:
+        return change(image)
+    changed = change(image[..., :COLOURS])
+    return tf.concat([changed, tf.cast(image[..., COLOURS:], changed.dtype)], axis=-1)

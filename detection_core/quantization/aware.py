@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.ops.tracing import compile_for_batches, results_of
 from detection_core.quantization import quantizers
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
@@ -50,7 +50,7 @@ def add_fake_quantization(
         float_calls: names of quantizable calls that stay in float.
     """
     graph = read_graph(folded.network)
-    placement = place_quantizers(graph, float_calls, hard_swish=options.hard_swish)
+    placement = place_quantizers(graph, float_calls)
     make_layer = _LayerMaker(placement, options, quantizers.Clock(options.delay, step), input_range)
     network = rebuild(graph, make_layer, name=f"{folded.network.name}_quantized")
     return AwareNetwork(network=network, placement=placement)

@@ -1,4 +1,4 @@
-"""Fold batch normalisations and offsets into the convolution before them; unshare layers, split fusions.
+"""Fold batch normalisations and offsets into the convolution before them; unshare layers, split sums.
 
 Jacob et al., 2018, section 3.2, https://arxiv.org/abs/1712.05877.
 
@@ -12,16 +12,16 @@ kernels; afterwards weight decay would change its outputs.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.layers.keras_layers import AddConstant
+from detection_core.parts.layers.keras_layers import AddConstant, NearestResize
 from detection_core.parts.necks import WeightedFusion
-from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild, split_sums
+from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
@@ -52,34 +52,86 @@ class ScaledMap(tf_keras.layers.Layer):
         return {**super().get_config(), "per_channel": self.per_channel}
 
 
-def split_fusions(graph: NetworkGraph) -> NetworkGraph:
-    """Return the same computation with each weighted sum as products with a constant, and a sum.
+@tf_keras.utils.register_keras_serializable(package="detflow")
+class CopiedCells(tf_keras.layers.Layer):
+    """Nearest-neighbour upsampling by whole factors, in operations that integer delegates run.
 
-    These have integer kernels. In inference the weight of each map in a BiFPN's sum is constant, like a
-    normalisation's scale. It is folded in the same way: each weight becomes a separate trainable factor. The
-    weights are then no longer normalised, as a folded convolution has no batch normalisation.
+    XNNPACK has no nearest-neighbour resizing, and the Edge TPU's compiler refuses its newer versions; the
+    sources are in accelerators.yaml. Each pyramid level would split the network again. A concatenation along
+    the channels repeats cells, one along the rows' axis repeats rows, and a reshape follows each.
 
     Args:
-        graph: network to change; each sum keeps the weighted sum's name.
+        factors: of rows and columns.
+        **settings: of every layer.
     """
-    calls: dict[str, LayerCall] = {}
-    for call in graph.calls.values():
-        if isinstance(call.layer, WeightedFusion):
-            calls |= {part.name: part for part in _parts(call)}
-        else:
-            calls[call.name] = call
-    return dataclasses.replace(graph, calls=calls)
+
+    def __init__(self, factors: tuple[int, int], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.factors = tuple(factors)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Enlarge float32 [B, h, w, C]."""
+        (height, width, channels), (rows, columns) = inputs.shape[1:], self.factors
+        wide = tf.reshape(tf.concat([inputs] * columns, 3), [-1, height, columns * width, channels])
+        return tf.reshape(tf.concat([wide] * rows, 2), [-1, rows * height, columns * width, channels])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "factors": self.factors}
+
+
+# Most inputs of XNNPACK's concatenation.
+MOST_COPIES = 5
+
+
+def _factors(layer: Any) -> tuple[int, int] | None:
+    """Return the whole factors of a nearest-neighbour upsampling; None for anything else."""
+    is_nearest = isinstance(layer, NearestResize) or (
+        isinstance(layer, tf_keras.layers.UpSampling2D) and layer.interpolation == "nearest"
+    )
+    if not is_nearest or None in (*layer.input_shape[1:], *layer.output_shape[1:]):
+        return None
+    small, large = layer.input_shape[1:3], layer.output_shape[1:3]
+    factors = large[0] // small[0], large[1] // small[1]
+    is_whole = (small[0] * factors[0], small[1] * factors[1]) == tuple(large)
+    return factors if is_whole and min(factors) >= 1 and max(factors) <= MOST_COPIES else None
+
+
+def in_integer_operations(graph: NetworkGraph) -> NetworkGraph:
+    """Return the same computation with sums of two maps, products for their weights, and copies to upsample.
+
+    The last partial sum keeps the sum's name. TensorFlow Lite adds two tensors at a time. If a layer adds
+    more, the intermediate sums have no range, and the converter leaves all of them in float.
+
+    In inference the weight of each map in a BiFPN's sum is constant, like a normalisation's scale. It is
+    folded in the same way: each weight becomes a separate trainable factor. The weights are then no longer
+    normalised, as a folded convolution has no batch normalisation.
+    """
+    calls = [part for call in graph.calls.values() for part in _parts(call)]
+    return dataclasses.replace(graph, calls={call.name: call for call in calls})
 
 
 def _parts(call: LayerCall) -> list[LayerCall]:
+    if factors := _factors(call.layer):
+        return [dataclasses.replace(call, layer=CopiedCells(factors, name=call.name))]
+    if type(call.layer) is tf_keras.layers.Add:
+        return _partial_sums(call.name, call.inputs)
+    if not isinstance(call.layer, WeightedFusion):
+        return [call]
     if len(call.inputs) == 1:
         return [_scaled(call, 0, call.name)]
-    sum_layer = tf_keras.layers.Add(name=call.name)
     if call.layer.is_plain:
-        return [dataclasses.replace(call, layer=sum_layer)]
+        return _partial_sums(call.name, call.inputs)
     products = [_scaled(call, index, f"{call.name}_share_{index}") for index in range(len(call.inputs))]
-    inputs = tuple(product.name for product in products)
-    return [*products, dataclasses.replace(call, layer=sum_layer, inputs=inputs)]
+    return [*products, *_partial_sums(call.name, [product.name for product in products])]
+
+
+def _partial_sums(name: str, inputs: Sequence[str]) -> list[LayerCall]:
+    sums, total = [], inputs[0]
+    for number, other in enumerate(inputs[1:], 1):
+        pair, total = (total, other), name if number == len(inputs) - 1 else f"{name}_part_{number}"
+        sums.append(LayerCall(name=total, layer=tf_keras.layers.Add(name=total), inputs=pair, many=True))
+    return sums
 
 
 def _scaled(call: LayerCall, index: int, name: str) -> LayerCall:
@@ -109,27 +161,16 @@ class FoldedNetwork:
     folded: dict[str, str]
 
 
-def fold_batch_norms(
-    network: tf_keras.Model, *, pairwise_sums: bool = False, weighted_sums: bool = False
-) -> FoldedNetwork:
+def fold_batch_norms(network: tf_keras.Model) -> FoldedNetwork:
     """Rebuild a network with each normalisation or offset folded into the convolution before it.
 
-    Args:
-        network: flat functional network; not changed.
-        pairwise_sums: split sums of more than two tensors; see `graph.split_sums`.
-        weighted_sums: split weighted sums; see `split_fusions`.
+    Sums and upsampling are those of `in_integer_operations`. The flat functional network is not changed;
+    ModelError for others.
 
     Returns:
         A network with the outputs of `network(x, training=False)` up to rounding.
-
-    Raises:
-        ModelError: if the network is not flat and functional.
     """
-    graph = read_graph(network)
-    if weighted_sums:
-        graph = split_fusions(graph)
-    if pairwise_sums:
-        graph = split_sums(graph)
+    graph = in_integer_operations(read_graph(network))
     folded = _foldable(graph)
     norms = {norm: convolution for convolution, norm in folded.items()}
     makers: dict[str, Callable[[], list[np.ndarray]]] = {}

@@ -119,27 +119,6 @@ def rebuild(
     return tf_keras.Model(inputs, outputs if graph.returns_list else outputs[0], name=name)
 
 
-def split_sums(graph: NetworkGraph) -> NetworkGraph:
-    """Return the same computation with sums of two tensors each; the last partial sum keeps the sum's name.
-
-    TensorFlow Lite adds two tensors at a time. If a layer adds more, the intermediate sums have no range, and
-    the converter leaves all of them in float.
-    """
-    calls: dict[str, LayerCall] = {}
-    for call in graph.calls.values():
-        if type(call.layer) is not tf_keras.layers.Add:
-            calls[call.name] = call
-            continue
-        first, *others, last = call.inputs
-        for number, other in enumerate(others, 1):
-            name = f"{call.name}_part_{number}"
-            layer = tf_keras.layers.Add(name=name)
-            calls[name] = LayerCall(name=name, layer=layer, inputs=(first, other), many=True)
-            first = name
-        calls[call.name] = dataclasses.replace(call, inputs=(first, last))
-    return dataclasses.replace(graph, calls=calls)
-
-
 def _call_names(nodes: list[Any]) -> dict[int, str]:
     """Name each node; calls of a shared layer are numbered in creation order."""
     by_layer: dict[int, list[Any]] = {}

@@ -14,8 +14,7 @@ from typing import Any
 import tf_keras
 
 from detection_core.parts.layers.keras_layers import FUNCTIONS, AddConstant, MultiplyByConstant, NearestResize
-from detection_core.parts.necks import WeightedFusion
-from detection_core.quantization.folding import ScaledMap
+from detection_core.quantization.folding import CopiedCells, ScaledMap
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 _layers = tf_keras.layers
@@ -24,21 +23,17 @@ WEIGHTED = {_layers.Conv2D: "kernel", _layers.DepthwiseConv2D: "depthwise_kernel
 FACTORS = {ScaledMap: "factor"}
 COMPUTING = (
     _layers.Add, _layers.Subtract, _layers.Multiply, _layers.ReLU, _layers.GlobalAveragePooling2D,
-    AddConstant, MultiplyByConstant, ScaledMap, WeightedFusion,
+    AddConstant, MultiplyByConstant, ScaledMap,
 )  # fmt: skip
 MOVING = (
     _layers.Reshape, _layers.Flatten, _layers.Permute, _layers.ZeroPadding2D, _layers.Cropping2D,
     _layers.MaxPooling2D, _layers.AveragePooling2D, _layers.Dropout, NearestResize,
+    CopiedCells,
 )  # fmt: skip
 FUSING = (*WEIGHTED, _layers.Add, AddConstant)
 FUSED_ACTIVATIONS = ("linear", "relu", "relu6")
 LEFT_IN_FLOAT = "left in float on demand"
 RANGE_UNKNOWN = "its range follows from that of its input, which stays in float"
-WEIGHTED_SUMS = "weighted_sums"
-WEIGHTED_SUMS_REASON = (
-    "products and sums of a BiFPN's weighted inputs run in float32; inputs and results are integers, the"
-    " learnt weights are not"
-)
 
 
 class RangeSource(enum.Enum):
@@ -97,16 +92,13 @@ class Placement:
         return [name for name, entry in self.quantized.items() if entry.range_source is RangeSource.OWN]
 
 
-def place_quantizers(
-    graph: NetworkGraph, float_calls: Collection[str] = (), *, hard_swish: bool = True
-) -> Placement:
+def place_quantizers(graph: NetworkGraph, float_calls: Collection[str] = ()) -> Placement:
     """Decide for each call of a folded network whether and where it is quantized; `float_calls` are not."""
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)
     for call in graph.calls.values():
         source = call.inputs[0] if call.inputs else ""
-        left = call.name in float_calls or (_is_hard_swish(call.layer) and not hard_swish)
-        reason = LEFT_IN_FLOAT if left else _refusal(call, graph)
+        reason = LEFT_IN_FLOAT if call.name in float_calls else _refusal(call, graph)
         if isinstance(call.layer, ScaledMap) and not {source, owners[source]} <= set(placement.quantized):
             reason = reason or RANGE_UNKNOWN
         if reason:
@@ -121,8 +113,6 @@ def place_quantizers(
             range_source=range_source,
             range_owner=owner if range_source is RangeSource.SHARED else call.name,
         )
-    if any(isinstance(call.layer, WeightedFusion) for call in graph.calls.values()):
-        placement.not_quantized[WEIGHTED_SUMS] = WEIGHTED_SUMS_REASON
     return placement
 
 

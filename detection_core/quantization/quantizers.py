@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_model_optimization as tfmot
 import tf_keras
 
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QuantizationOptions
 
 RANGE_MOMENTUM = 0.99
 # Below this a channel is dead; a smaller scale would be outside the range of integer kernels.

@@ -11,8 +11,9 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.artifacts import quantization
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.detectors.base import OneNetworkDetector
-from detection_core.detectors.quantization import QuantizationOptions, RangeCheck
+from detection_core.detectors.quantization import RangeCheck
 from detection_core.quantization.aware import (
     AwareNetwork,
     add_fake_quantization,
@@ -164,7 +165,7 @@ class RewrittenDetector(Generic[D]):
         ranges, folded = read_ranges(self.aware), self.folded.folded
         float_layers = {**self.aware.placement.not_quantized, **self.float_stages}
         return quantization.Quantization(
-            settings=quantization.QuantizationSettings(**dataclasses.asdict(self.options)),
+            settings=self.options,
             quantized=[
                 quantization.QuantizedLayer(
                     **entry.record(),
@@ -214,9 +215,7 @@ def rewrite(
     Raises:
         ModelError: if its network is not flat and functional.
     """
-    folded = fold_batch_norms(
-        model.network, pairwise_sums=options.pairwise_sums, weighted_sums=options.weighted_sums
-    )
+    folded = fold_batch_norms(model.network)
     aware = add_fake_quantization(folded, options, input_range=input_range(model), step=step)
     for layer, reason in aware.placement.not_quantized.items():
         _logger.warning("quantization | %s stays in float: %s", layer, reason)
@@ -236,7 +235,7 @@ def _say(what: str, before: float, after: float) -> None:
 
 def input_range(model: OneNetworkDetector[Any]) -> tuple[float, float]:
     """Return the smallest and largest value of a pixel after preprocessing."""
-    extremes = [model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy() for level in (0.0, 255.0)]
+    extremes = [model.preprocess(tf.fill([1, 1, 1, model.channels], level)).numpy() for level in (0.0, 255.0)]
     return float(np.min(extremes)), float(np.max(extremes))
 
 
@@ -246,7 +245,7 @@ def read_options(text: str, *, where: str = "") -> QuantizationOptions:
     Raises:
         ContractError: if the text does not describe a quantization.
     """
-    return QuantizationOptions(**dataclasses.asdict(quantization.QUANTIZATION.parse(text, where).settings))
+    return quantization.QUANTIZATION.parse(text, where).settings
 
 
 def strip_fake_quantization(network: tf_keras.Model, *, name: str, rounded: bool) -> tf_keras.Model:

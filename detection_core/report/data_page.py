@@ -166,7 +166,7 @@ class DatasetSummary:
 def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Picture]], list[Picture]]:
     """Return DataValidator's pictures by class, and its pictures of the smallest boxes.
 
-    A folder without `pictures/index.json`, or "", has none.
+    A folder without `pictures/index.jsonl`, or "", has none.
     """
     entries: dict[str, list[PictureEntry]] = {}
     for entry in list_pictures(folder) if folder else []:

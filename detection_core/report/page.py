@@ -157,7 +157,7 @@ class PictureBudget:
         self._left = left
 
     def embed(self, evaluation_dir: str, limits: dict[str, int]) -> dict[str, list[Picture]]:
-        """Return the pictures of an evaluation's `pictures/index.json` by kind; `limits` are per kind."""
+        """Return the pictures of an evaluation's `pictures/index.jsonl` by kind; `limits` are per kind."""
         found: dict[str, list[Picture]] = {kind: [] for kind in KINDS}
         for entry in list_pictures(evaluation_dir):
             shown = found.get(entry.kind)

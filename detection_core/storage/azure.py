@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.object_store import PARTS_AT_ONCE, ObjectStore
-from detection_core.storage.store_connection import Listing, StoredObject, missing, seconds_between, taken
+from detection_core.storage.store_connection import StoredObject, missing, seconds_between, taken
 
 _VARIABLES = (
     "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY",
@@ -58,17 +58,19 @@ class AzureStore(ObjectStore):
 
         return sync(self.file_system.loop, coroutine, *arguments)
 
-    def _pages(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Listing]:
+    def _entries(
+        self, prefix: str, bucket: str, *, deep: bool, limit: int = 0
+    ) -> Iterator[StoredObject | str]:
         container = self.file_system.service_client.get_container_client(bucket)
         options = {"name_starts_with": prefix, "results_per_page": limit or None, "include": ["metadata"]}
         listed = container.list_blobs(**options) if deep else container.walk_blobs(delimiter="/", **options)
         pages = listed.by_page()
         while (page := self._wait(_next_page, pages)) is not None:
-            blobs = [blob for blob in page if hasattr(blob, "etag") and not is_folder(blob)]
-            folders = [blob.name.rstrip("/") for blob in page if not hasattr(blob, "etag")]
-            yield Listing(objects=[stored_object(blob) for blob in blobs], folders=folders)
-            if limit and blobs:
-                return
+            for blob in page:
+                if not hasattr(blob, "etag"):
+                    yield blob.name
+                elif not is_folder(blob):
+                    yield stored_object(blob)
 
     def _blob(self, bucket: str, key: str) -> Any:
         return self.file_system.service_client.get_blob_client(bucket, key)

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from detection_core.errors import ConfigError
 from detection_core.storage import files
 
 _PARTIAL = ".partial"
@@ -27,18 +26,15 @@ class Cache:
         folder: where the entries are.
         most_bytes: total size above which `shrink` removes the least recently used files.
         newest: number of most recently used files that `shrink` keeps at any size.
-        spread: whether entries lie in subfolders by their keys' first two characters. A folder of a million
-            files is slow to list.
     """
 
     folder: str
     most_bytes: int = sys.maxsize
     newest: int = 0
-    spread: bool = False
 
     def path(self, key: str) -> str:
         """Return the path of an entry, existing or not."""
-        return os.path.join(self.folder, key[:2] if self.spread else "", key)
+        return os.path.join(self.folder, key)
 
     def find(self, key: str) -> str | None:
         """Return the path of an entry and mark it as used; None if missing."""
@@ -85,29 +81,23 @@ class Cache:
         with files.exclusive(os.path.join(folder, f".{name}.lock")):
             yield
 
-    def measure(self) -> int:
-        """Return the size of all files in bytes, and remove files of killed processes."""
-        return sum(size for _, size, _ in self._files())
-
     def shrink(self) -> None:
         """Remove the least recently used files, and files of killed processes."""
+        now, found = time.time(), []
+        for entry in os.scandir(self.folder):
+            with contextlib.suppress(FileNotFoundError):
+                state = entry.stat()
+                if entry.name.endswith(_PARTIAL):
+                    if now - state.st_mtime > _LEFTOVER_SECONDS:
+                        os.remove(entry.path)
+                elif entry.is_file():
+                    found.append((state.st_mtime, state.st_size, entry.path))
         total = 0
-        for number, (_, size, path) in enumerate(sorted(self._files(), reverse=True)):
+        for number, (_, size, path) in enumerate(sorted(found, reverse=True)):
             total += size
             if total > self.most_bytes and number >= self.newest:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(path)
-
-    def _files(self) -> Iterator[tuple[float, int, str]]:
-        now = time.time()
-        folders = [self.folder, *(e.path for e in os.scandir(self.folder) if self.spread and e.is_dir())]
-        for entry in (entry for folder in folders for entry in os.scandir(folder)):
-            with contextlib.suppress(FileNotFoundError):
-                state = entry.stat()
-                if entry.name.endswith(_PARTIAL) and now - state.st_mtime > _LEFTOVER_SECONDS:
-                    os.remove(entry.path)
-                elif entry.is_file() and not entry.name.endswith(_PARTIAL):
-                    yield state.st_mtime, state.st_size, entry.path
 
 
 def entry_key(*parts: str | bytes) -> str:
@@ -118,12 +108,3 @@ def entry_key(*parts: str | bytes) -> str:
         digest.update(part.encode() if isinstance(part, str) else part)
         digest.update(b"\0")
     return digest.hexdigest()[:32]
-
-
-def gigabytes_of(variable: str, default: str) -> float:
-    """Return the gigabytes in an environment variable. Raises ConfigError when it is not a number."""
-    text = os.environ.get(variable) or default
-    try:
-        return float(text)
-    except ValueError as e:
-        raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=variable) from e

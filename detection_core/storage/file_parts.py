@@ -59,7 +59,7 @@ def read_part(part: FilePart, limit: int, open_whole: Callable[[], IO[bytes]]) -
     if part.length > limit * (1 + part.base64):
         raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)
     if part.packed:
-        return _PACKED.read(part.path, open_whole, part.offset, part.length)
+        return read_packed(part.path, open_whole, part.offset, part.length)
     with open_whole() as file:
         file.seek(part.offset)
         data = bytes(file.read(part.length))
@@ -166,21 +166,15 @@ def _identity(path: str) -> object:
     return path, state.st_size, state.st_mtime_ns
 
 
-class PackedFiles:
-    """The compressed files of a process, with a common limit on states."""
-
-    def __init__(self) -> None:
-        self._files: dict[object, PackedFile] = {}
-        self._lock = threading.Lock()
-
-    def read(self, path: str, open_file: Callable[[], IO[bytes]], offset: int, length: int) -> bytes:
-        """Return a range of a file's unpacked content; OSError when unreadable, damaged, or truncated."""
-        with self._lock:
-            file = self._files.setdefault(_identity(path), PackedFile(open_file))
-            found = file.read(offset, length)
-            while sum(each.places for each in self._files.values()) > MOST_PLACES + len(self._files):
-                max(self._files.values(), key=lambda each: each.places).thin()
-        return found
+_packed_files: dict[object, PackedFile] = {}
+_reading = threading.Lock()
 
 
-_PACKED = PackedFiles()
+def read_packed(path: str, open_file: Callable[[], IO[bytes]], offset: int, length: int) -> bytes:
+    """Return a range of a file's unpacked content; OSError when unreadable, damaged, or truncated."""
+    with _reading:
+        file = _packed_files.setdefault(_identity(path), PackedFile(open_file))
+        found = file.read(offset, length)
+        while sum(each.places for each in _packed_files.values()) > MOST_PLACES + len(_packed_files):
+            max(_packed_files.values(), key=lambda each: each.places).thin()
+    return found

@@ -116,14 +116,10 @@ def read_user_text(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> st
         if "\0" in text:
             raise ConfigError(f"expected a {what} in text format, found null characters", where=path)
         return text
-    except ConfigError:
-        raise
     except UnicodeDecodeError as error:
         message = f"expected a {what} in text format, found bytes that are not UTF-8 text"
         raise ConfigError(message, where=path) from error
-    except Exception as error:  # Clients of stores raise errors of any class.
-        if not isinstance(error, OSError | ValueError) and not is_remote(path):
-            raise
+    except (OSError, ValueError, DataError) as error:
         raise ConfigError(_explained(error, what), where=path) from error
 
 
@@ -290,10 +286,10 @@ def copy_file(source: str, destination: str) -> None:
     """Copy one file, atomically at the destination."""
     here, source = _locate(source)
     there, destination = _locate(destination)
-    if isinstance(here, LocalDisk):
+    if here is there and not isinstance(there, LocalDisk):
+        there.copy(source, destination)
+    elif isinstance(here, LocalDisk) and not isinstance(there, LocalDisk):
         there.upload(source, destination)
-    elif here is there:
-        here.copy(source, destination)
     else:
         with there.atomic_file(destination) as file:
             here.read_into(file, source)
@@ -306,18 +302,19 @@ def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> 
         OSError: with EINVAL for a local source that is not regular, EFBIG for more than `most_bytes`.
     """
     store, source = _locate(source)
-    store.download(source, local_path, most_bytes)
+    with open(local_path, "wb") as file:
+        store.read_into(file, source, most_bytes)
 
 
 @contextlib.contextmanager
 def local_copy(path: str) -> Iterator[str]:
-    """Yield a path that TensorFlow can open: the file or folder itself, or a copy deleted after the block.
+    """Yield a local path: the file or folder itself, or a copy of a remote one, deleted after the block.
 
     Raises:
         FileNotFoundError: when nothing is there.
         DataError: when the store does not answer.
     """
-    if opened_by_tensorflow(path):
+    if not is_remote(path):
         yield path
         return
     with ScratchFolder() as scratch:

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -69,20 +68,14 @@ class FolderListing:
 
         Both are empty for what cannot be read, such as a pipe.
         """
-        try:
-            return _ends(self.path(name), length)
-        except OSError:
-            return b"", b""
-
-
-def _ends(path: str, length: int) -> tuple[bytes, bytes]:
-    with files.open_regular(path, sys.maxsize) as file:
-        head = file.read(length)
-        size = file.seek(0, os.SEEK_END)
-        if size <= len(head):
-            return head, b""
-        file.seek(max(len(head), size - length))
-        return head, file.read(length)
+        with contextlib.suppress(OSError), files.open_regular(self.path(name)) as file:
+            head = file.read(length)
+            size = file.seek(0, os.SEEK_END)
+            if size <= len(head):
+                return head, b""
+            file.seek(max(len(head), size - length))
+            return head, file.read(length)
+        return b"", b""
 
 
 def list_folder(root: str, *, bounded: bool = False) -> FolderListing:
@@ -102,25 +95,28 @@ def list_folder(root: str, *, bounded: bool = False) -> FolderListing:
     """
     folders: dict[str, Sequence[str]] = {}
     left_out: dict[str, str] = {}
-    seen: set[object] = set()
-    above = _folders_above(root)
+    seen: set[str] = set()
+    above = () if files.is_remote(root) else Path(_real(root)).parents
     waiting = collections.deque([""])
     names, complete = 0, True
     while waiting:
         folder = waiting.popleft()
-        try:
-            below, here = _entries(files.join(root, folder) if folder else root, seen, above)
-        except _LeadsAboveError as e:
-            left_out[folder] = str(e)
+        path = files.join(root, folder) if folder else root
+        real = path if files.is_remote(root) else _real(path)
+        if Path(real) in above:
+            left_out[folder] = f"a link to {real}, which this folder lies in"
             continue
+        try:
+            below, here = ([], []) if real in seen else _entries(path)
         except OSError as e:
             if not folder:
                 raise
             left_out[folder] = f"{e.strerror or type(e).__name__}: {_MAKE_READABLE}"
             if not bounded:
                 found = f"expected a folder that can be listed, found {left_out[folder]}"
-                raise DataError(found, where=files.join(root, folder)) from e
+                raise DataError(found, where=path) from e
             continue
+        seen.add(real)
         folders[folder] = here
         names += len(here)
         below = [f"{folder}/{name}" if folder else name for name in below]
@@ -135,35 +131,12 @@ def list_folder(root: str, *, bounded: bool = False) -> FolderListing:
     return FolderListing(root=root, folders=folders, complete=complete, left_out=left_out)
 
 
-class _LeadsAboveError(Exception):
-    """Raised for a link to a parent of the root."""
+def _real(path: str) -> str:
+    return os.path.realpath(path.removeprefix("file://"))
 
 
-def _identity(path: str) -> tuple[int, int]:
-    state = os.stat(path)
-    return state.st_dev, state.st_ino
-
-
-def _folders_above(root: str) -> set[object]:
-    """Return the identities of a local folder's parents."""
-    above: set[object] = set()
-    if not files.is_remote(root):
-        for folder in Path(os.path.realpath(root.removeprefix("file://"))).parents:
-            with contextlib.suppress(OSError):
-                above.add(_identity(str(folder)))
-    return above
-
-
-def _entries(path: str, seen: set[object], above: set[object]) -> tuple[list[str], list[str]]:
-    """Return a folder's folders and files; both are empty for a folder seen before."""
-    if not files.is_remote(path):
-        local = path.removeprefix("file://")
-        identity = _identity(local)
-        if identity in above:
-            raise _LeadsAboveError(f"a link to {os.path.realpath(local)}, which this folder lies in")
-        if identity in seen:
-            return [], []
-        seen.add(identity)
+def _entries(path: str) -> tuple[list[str], list[str]]:
+    """Return a folder's folders and files."""
     below, here = files.list_entries(path)
     return (
         [name for name in below if not name.startswith(".") and name not in _LEFT_OUT],

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from detection_core.storage.object_store import ObjectStore
-from detection_core.storage.store_connection import Listing, StoredObject, missing, seconds_between, taken
+from detection_core.storage.store_connection import StoredObject, missing, seconds_between, taken
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _CHUNK_BYTES = 32 << 20
@@ -53,7 +53,9 @@ class GcsStore(ObjectStore):
             skip_instance_cache=True,
         )
 
-    def _pages(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Listing]:
+    def _entries(
+        self, prefix: str, bucket: str, *, deep: bool, limit: int = 0
+    ) -> Iterator[StoredObject | str]:
         request: dict[str, Any] = {"prefix": prefix, "fields": _FIELDS, "maxResults": limit or 1000}
         request |= {} if deep else {"delimiter": "/"}
         while True:
@@ -61,11 +63,9 @@ class GcsStore(ObjectStore):
                 page = self.file_system.call("GET", "b/{}/o", bucket, json_out=True, **request)
             except FileNotFoundError as e:
                 raise self._refused(f"gs://{bucket}", "the bucket does not exist") from e
-            yield Listing(
-                objects=[stored_object(entry) for entry in page.get("items", [])],
-                folders=[folder.rstrip("/") for folder in page.get("prefixes", [])],
-            )
-            if limit or not page.get("nextPageToken"):
+            yield from map(stored_object, page.get("items", []))
+            yield from page.get("prefixes", [])
+            if not page.get("nextPageToken"):
                 return
             request["pageToken"] = page["nextPageToken"]
 
@@ -84,6 +84,7 @@ class GcsStore(ObjectStore):
             raise
 
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:
+        # Emulators heed conditions only for this type of upload.
         boundary = uuid.uuid4().hex
         about = json.dumps({"name": key}).encode()
         body = b"".join(

@@ -79,7 +79,7 @@ class LocalDisk:
 
     # Reading
 
-    def open_regular(self, path: str, limit: int) -> IO[bytes]:
+    def open_regular(self, path: str, limit: int = sys.maxsize) -> IO[bytes]:
         """Open a regular file of at most `limit` bytes.
 
         Raises:
@@ -103,14 +103,14 @@ class LocalDisk:
             return file.read()
 
     def content_state(self, path: str) -> str:
-        """Return the checksum of a file."""
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """Return the checksum of a regular file."""
+        with self.open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # a raw file
 
-    def download(self, path: str, local_path: str, most_bytes: int = sys.maxsize) -> None:
-        """Copy a regular file to a path without readers; errors as in `open_regular`."""
-        with self.open_regular(path, most_bytes) as here, open(local_path, "wb") as there:
-            shutil.copyfileobj(here, there, _PIECE_BYTES)
+    def read_into(self, out: IO[bytes], path: str, most_bytes: int = sys.maxsize) -> None:
+        """Copy a regular file into another; errors as in `open_regular`."""
+        with self.open_regular(path, most_bytes) as file:
+            shutil.copyfileobj(file, out, _PIECE_BYTES)
 
     # Writing
 
@@ -130,7 +130,8 @@ class LocalDisk:
         name is fixed, so that no large folder has to be listed for each file. A device or a pipe is written
         directly.
         """
-        if _is_special(path):
+        mode = _mode_of(path)
+        if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             with open(path, "wb") as f:
                 yield f
             return
@@ -171,11 +172,6 @@ class LocalDisk:
         finally:
             os.close(descriptor)
 
-    def upload(self, local_path: str, path: str) -> None:
-        """Copy a file, atomically at the destination."""
-        with open(local_path, "rb") as here, self.atomic_file(path) as there:
-            shutil.copyfileobj(here, there, _PIECE_BYTES)
-
     def rename(self, source: str, destination: str) -> None:
         """Rename a file or folder, and sync so that the change survives a power cut."""
         os.rename(source, destination)
@@ -190,35 +186,23 @@ class LocalDisk:
             else:
                 os.remove(path)
 
-    def remove_leftovers(self, folder: str, name: str = "") -> int:
-        """Remove unlocked partial files and folders of killed writers from a folder; return their number.
+    def remove_leftovers(self, folder: str, name: str = "") -> None:
+        """Remove unlocked partial files and folders of killed writers from a folder, of a name or of any."""
+        names = os.listdir(folder) if self.is_dir(folder) else ()
+        for found in filter(None, map(local_lock.PARTIAL.fullmatch, names)):
+            if name in ("", found["name"]):
+                self._remove_if_abandoned(os.path.join(folder, found.string))
 
-        Only those of a name, or of any if it is "", are removed, and none from subfolders.
-        """
-        try:
-            entries = [entry.path for entry in os.scandir(folder)]
-        except (FileNotFoundError, NotADirectoryError):
-            return 0
-        partial = ((path, local_lock.PARTIAL.fullmatch(os.path.basename(path))) for path in entries)
-        return sum(
-            self._remove_if_abandoned(path)
-            for path, found in partial
-            if found and name in ("", found["name"])
-        )
-
-    def _remove_if_abandoned(self, path: str) -> bool:
+    def _remove_if_abandoned(self, path: str) -> None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
-            return False
+            return
         try:
-            if not local_lock.try_lock(descriptor):
-                return False
-            self.remove_tree(path)
-            return True
-        except PermissionError:
-            # It belongs to another user, in a folder with the sticky bit.
-            return False
+            # One may belong to another user, in a folder with the sticky bit.
+            with contextlib.suppress(PermissionError):
+                if local_lock.try_lock(descriptor):
+                    self.remove_tree(path)
         finally:
             os.close(descriptor)
 
@@ -267,14 +251,6 @@ def _mode_of(path: str) -> int | None:
         if e.errno in _NO_ANSWER:
             raise
         return None
-
-
-def _is_special(path: str) -> bool:
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _state(path: str) -> str:

@@ -7,12 +7,15 @@ when the process dies. An unlocked one was left by a killed writer, and the next
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
 
 from detection_core.errors import StorageError
+
+_logger = logging.getLogger(__name__)
 
 PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 _ONE_WRITER = "0" * 8
@@ -105,16 +108,16 @@ def _is_still(path: str, descriptor: int) -> bool:
 
 
 @contextlib.contextmanager
-def lock(path: str, *, wait: bool = True) -> Iterator[None]:
-    """Hold a lock file, created if missing; the lock ends with its holder's process.
+def lock(path: str, busy: str | Exception = "") -> Iterator[None]:
+    """Hold a lock file, created with its folder if missing; the lock ends with its holder's process.
 
-    Its folder must exist. Nothing is ever written to the file.
+    While another process holds it, wait. `busy` is then logged first, or raised if it is an exception.
+    Nothing is ever written to the file.
 
     Raises:
-        BlockingIOError: when another process holds it and `wait` is False.
         StorageError: when the path is not a lock file.
     """
-    descriptor = _locked(path, wait=wait)
+    descriptor = _locked(path, busy)
     try:
         yield
     finally:
@@ -133,8 +136,9 @@ def is_locked(path: str) -> bool:
         os.close(descriptor)
 
 
-def _locked(path: str, *, wait: bool) -> int:
+def _locked(path: str, busy: str | Exception) -> int:
     while True:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         try:
             # A link could lead to another user's file.
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -144,7 +148,12 @@ def _locked(path: str, *, wait: bool) -> int:
             found = "a link" if e.errno == errno.ELOOP else "a folder"
             raise StorageError(f"expected a lock file, found {found}; remove it", where=path) from e
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if try_lock(descriptor) is False:
+                if isinstance(busy, Exception):
+                    raise busy
+                if busy:
+                    _logger.warning("%s: %s", path, busy)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             # A lock on a file that was removed while waiting is worthless.
             if _is_still(path, descriptor):
                 return descriptor

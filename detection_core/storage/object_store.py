@@ -46,8 +46,8 @@ class ObjectStore(StoreConnection):
         """Return a path's own object, or all objects below it, sorted by key."""
         bucket, key = self._split(path)
         with self._answering(path):
-            pages = self._pages(f"{key}/" if key else "", bucket, deep=True)
-            found = [entry for page in pages for entry in page.objects]
+            entries = self._entries(f"{key}/" if key else "", bucket, deep=True)
+            found = [entry for entry in entries if isinstance(entry, StoredObject)]
         if not found and key:
             with contextlib.suppress(FileNotFoundError):
                 found = [self.head(path)]
@@ -63,11 +63,11 @@ class ObjectStore(StoreConnection):
         bucket, key = self._split(path)
         prefix = f"{key}/" if key else ""
         with self._answering(path):
-            pages = list(self._pages(prefix, bucket, deep=False))
-        here = [entry.key[len(prefix) :] for page in pages for entry in page.objects]
-        folders = [folder[len(prefix) :] for page in pages for folder in page.folders]
-        if not here and not folders:
+            entries = list(self._entries(prefix, bucket, deep=False))
+        if not entries:
             raise missing(path)
+        here = [entry.key[len(prefix) :] for entry in entries if isinstance(entry, StoredObject)]
+        folders = [entry[len(prefix) :].rstrip("/") for entry in entries if isinstance(entry, str)]
         return sorted(filter(None, folders)), sorted(filter(None, here))
 
     def states(self, path: str) -> Iterator[str]:
@@ -119,9 +119,8 @@ class ObjectStore(StoreConnection):
         """Return whether there are objects below a path."""
         bucket, key = self._split(path)
         with self._answering(path):
-            return any(
-                page.objects for page in self._pages(f"{key}/" if key else "", bucket, deep=True, limit=1)
-            )
+            entries = self._entries(f"{key}/" if key else "", bucket, deep=True, limit=1)
+            return any(isinstance(entry, StoredObject) for entry in entries)
 
     # Reading
 
@@ -132,11 +131,6 @@ class ObjectStore(StoreConnection):
 
     def _cat(self, name: str, **options: Any) -> bytes:
         return bytes(self.file_system.cat_file(name, **options))
-
-    def download(self, path: str, local_path: str, most_bytes: int = sys.maxsize) -> None:
-        """Copy an object to a local path; errors as in `read_into`."""
-        with open(local_path, "wb") as out:
-            self.read_into(out, path, most_bytes)
 
     def read_into(self, out: IO[bytes], path: str, most_bytes: int = sys.maxsize) -> None:
         """Copy an object into a file, a large one in concurrent parts; failed parts are retried.
@@ -222,25 +216,15 @@ class ObjectStore(StoreConnection):
         except FileNotFoundError:
             return None
 
-    def remove(self, path: str) -> None:
-        """Remove an object; ignore a missing one."""
-        bucket, key = self._split(path)
-        with self._answering(path):
-            self._remove(bucket, [key])
+    def remove_tree(self, path: str) -> None:
+        """Remove an object, or all objects below a folder; ignore a missing path.
 
-    def _remove_below(self, path: str) -> None:
-        """Remove all objects below a folder, top level first, so that the rest never looks complete."""
+        The top level is removed first, so that the rest never looks complete.
+        """
         bucket = self._split(path)[0]
         for _, level in itertools.groupby(sorted(self.objects(path), key=_depth), key=_depth):
             with self._answering(path):
                 self._remove(bucket, [entry.key for entry in level])
-
-    def remove_tree(self, path: str) -> None:
-        """Remove an object, or all objects below a folder; ignore a missing path."""
-        if self.is_dir(path):
-            self._remove_below(path)
-        elif self.exists(path):
-            self.remove(path)
 
     def remove_leftovers(self, folder: str) -> None:
         """Remove the partial folders of writers that are not active any more: none is, under the lock."""
@@ -278,10 +262,7 @@ class ObjectStore(StoreConnection):
         for entry in sorted(found, key=_depth, reverse=True):
             below = entry.key[len(key) :]
             self.copy(source.rstrip("/") + below, destination.rstrip("/") + below)
-        if found[0].key == key:
-            self.remove(source)
-        else:
-            self._remove_below(source)
+        self.remove_tree(source)
 
     @contextlib.contextmanager
     def atomic_dir(self, path: str) -> Iterator[str]:
@@ -313,10 +294,4 @@ def _all_at_once(call: Any, arguments: Sequence[Any], workers: int) -> None:
         call(arguments[0])
         return
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(call, argument) for argument in arguments]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        list(pool.map(call, arguments))  # cancels the other calls at an error

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from detection_core.errors import ConfigError
 from detection_core.redaction import find_header_fault
 from detection_core.storage.object_store import PART_BYTES, PARTS_AT_ONCE, ObjectStore
-from detection_core.storage.store_connection import Listing, StoredObject, missing, seconds_between, taken
+from detection_core.storage.store_connection import StoredObject, missing, seconds_between, taken
 
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _MISSING = ("404", "NoSuchKey", "NotFound")
@@ -61,7 +61,9 @@ class S3Store(ObjectStore):
             raise ConfigError(f"expected a URL, found {_endpoint()!r}", where="AWS_ENDPOINT_URL") from e
         return file_system
 
-    def _pages(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Listing]:
+    def _entries(
+        self, prefix: str, bucket: str, *, deep: bool, limit: int = 0
+    ) -> Iterator[StoredObject | str]:
         request: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix}
         request |= {} if deep else {"Delimiter": "/"}
         request |= {"MaxKeys": limit} if limit else {}
@@ -73,14 +75,11 @@ class S3Store(ObjectStore):
                 raise self._refused(
                     f"s3://{bucket}", f"the bucket does not exist ({e.__cause__ or e})"
                 ) from e
-            yield Listing(
-                objects=[
-                    StoredObject(key=e["Key"], size=e["Size"], etag=e["ETag"], version=e["ETag"])
-                    for e in page.get("Contents", [])
-                ],
-                folders=[folder["Prefix"].rstrip("/") for folder in page.get("CommonPrefixes", [])],
-            )
-            if limit or not page.get("IsTruncated"):
+            for entry in page.get("Contents", []):
+                etag = entry["ETag"]
+                yield StoredObject(key=entry["Key"], size=entry["Size"], etag=etag, version=etag)
+            yield from (folder["Prefix"] for folder in page.get("CommonPrefixes", []))
+            if not page.get("IsTruncated"):
                 return
             request["ContinuationToken"] = page["NextContinuationToken"]
 
@@ -136,15 +135,12 @@ class S3Store(ObjectStore):
         # s3fs turns the store's answer into an OSError and keeps the original as its cause.
         answered = error.__cause__ if isinstance(error, OSError) else error
         if isinstance(answered, ClientError):
-            return self._said(answered.response["Error"], path)
+            code, message = (answered.response["Error"].get(name, "") for name in ("Code", "Message"))
+            if code in _MISSING:
+                return missing(path)
+            return taken(path) if code in _TAKEN else self._refused(path, f"{code} ({message})")
         if isinstance(error, FileNotFoundError):
             return missing(path)
         if isinstance(error, BotoCoreError | HTTPClientError | BrokenOff | FSTimeoutError | TimeoutError):
             return self._unanswered(path, error, _endpoint() or "AWS", "AWS_ENDPOINT_URL")
         return None
-
-    def _said(self, answer: dict[str, Any], path: str) -> Exception:
-        code, message = answer.get("Code", ""), answer.get("Message", "")
-        if code in _MISSING:
-            return missing(path)
-        return taken(path) if code in _TAKEN else self._refused(path, f"{code} ({message})")

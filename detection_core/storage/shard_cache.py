@@ -5,20 +5,19 @@ content. So a process finds copies of a killed predecessor, and processes may sh
 removed while open stays readable.
 """
 
+import collections
 import dataclasses
 import functools
 import logging
 import os
-import re
 import stat
 import tempfile
-import uuid
 
 import google_crc32c
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from detection_core.storage.disk_cache import Cache, entry_key, gigabytes_of
+from detection_core.storage.disk_cache import Cache, entry_key
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,20 +119,17 @@ class ShardCache(Cache):
 def shard_cache() -> ShardCache:
     """Return the cache that the environment variables configure; ConfigError when the size is no number."""
     default = os.path.join(tempfile.gettempdir(), f"detflow-shards-{os.getuid()}")
-    folder, limit = os.environ.get(FOLDER) or default, gigabytes_of(GIGABYTES, "20")
+    folder, size = os.environ.get(FOLDER) or default, os.environ.get(GIGABYTES) or "20"
+    try:
+        limit = float(size)
+    except ValueError as e:
+        raise ConfigError(f"expected a number of gigabytes, found {size!r}", where=GIGABYTES) from e
     _logger.info("examples | copies of remote shards in %s, about %g GB at most", folder, limit)
     return ShardCache(folder, int(limit * 1e9), private=folder == default)
 
 
-# tf.data keeps only the text of an error; the token in it identifies the original error.
-_TOKEN = re.compile(r"\[shard failure ([0-9a-f]{32})\]")
-_MOST_FAILURES = 100
-_failures: dict[str, DataError] = {}
-
-
-def fetch(shard: RecordFile) -> str:
-    """Return the path of a local copy from `shard_cache()`; see `ShardCache.fetch`."""
-    return shard_cache().fetch(shard)
+# tf.data keeps only the text of an error, which contains that of the original one.
+_failures: collections.deque[DataError] = collections.deque(maxlen=100)
 
 
 def fetch_in_dataset(shard: RecordFile) -> str:
@@ -143,19 +139,15 @@ def fetch_in_dataset(shard: RecordFile) -> str:
         RuntimeError: in place of a DataError; `find_failure` finds that one by the text of tf.data's error.
     """
     try:
-        return fetch(shard)
+        return shard_cache().fetch(shard)
     except DataError as e:
-        token = uuid.uuid4().hex
-        _failures[token] = e
-        while len(_failures) > _MOST_FAILURES:
-            del _failures[next(iter(_failures))]
-        raise RuntimeError(f"[shard failure {token}] {e}") from e
+        _failures.append(e)
+        raise RuntimeError(str(e)) from e
 
 
 def find_failure(text: str) -> DataError | None:
     """Return the fetch error behind the text of a tf.data error; None for other errors."""
-    tokens = _TOKEN.findall(text)
-    return next((_failures[token] for token in tokens if token in _failures), None)
+    return next((failure for failure in list(_failures) if str(failure) in text), None)
 
 
 def _key(shard: RecordFile) -> str:

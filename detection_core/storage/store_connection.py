@@ -7,7 +7,7 @@ import datetime
 import errno
 import importlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from detection_core.errors import ConfigError, DataError, DetectionError
@@ -32,14 +32,6 @@ class StoredObject:
     etag: str
     version: str
     age: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Listing:
-    """One page of a listing: objects, and prefixes of deeper ones up to the next slash (unless deep)."""
-
-    objects: Sequence[StoredObject]
-    folders: Sequence[str] = ()
 
 
 class StoreConnection(abc.ABC):
@@ -72,8 +64,13 @@ class StoreConnection(abc.ABC):
         """Return a new fsspec file system without a listing cache."""
 
     @abc.abstractmethod
-    def _pages(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Listing]:
-        """Yield pages of the objects with a prefix: all levels, or one."""
+    def _entries(
+        self, prefix: str, bucket: str, *, deep: bool, limit: int = 0
+    ) -> Iterator[StoredObject | str]:
+        """Yield the objects with a prefix; unless deep, deeper ones as a prefix up to the next slash.
+
+        `limit` is the number that one request asks for; 0: the store's default.
+        """
 
     @abc.abstractmethod
     def _head(self, bucket: str, key: str) -> StoredObject:

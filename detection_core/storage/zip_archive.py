@@ -1,5 +1,6 @@
 """Unpack untrusted zip archives."""
 
+import errno
 import hashlib
 import os
 import shutil
@@ -8,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from typing import IO
 
 from detection_core.errors import DataError, shorten
 
@@ -24,6 +26,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Other methods take up to 4 GB of memory, and raise many kinds of errors for damaged data."""
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, UnicodeError)
+_NO_NAME = (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 _PASSED_OVER = ("__MACOSX", ".DS_Store")
 
 
@@ -99,13 +102,26 @@ def _fault(member: zipfile.ZipInfo, parts: list[str]) -> str:
 
 def _write(opened: zipfile.ZipFile, member: zipfile.ZipInfo, path: str, where: str) -> None:
     try:
+        with opened.open(member) as source:
+            # Reads no more than the checked size, even if the archive contains more.
+            write_member(source, path)
+    except ValueError as e:
+        raise _refused(f"{shorten(member.filename)}, which {e}", where) from e
+
+
+def write_member(source: IO[bytes], path: str) -> None:
+    """Write a member of an archive to a new file; ValueError for a path that cannot be one."""
+    try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with opened.open(member) as source, open(path, "xb") as target:
-            # Read no more than the checked size, even if the archive contains more.
-            while chunk := source.read(_CHUNK):
-                target.write(chunk)
-    except (FileExistsError, NotADirectoryError, IsADirectoryError, ValueError) as e:
-        raise _refused(f"{shorten(member.filename)}, which no file can be called", where) from e
+        with open(path, "xb") as target:
+            shutil.copyfileobj(source, target, _CHUNK)
+    except FileExistsError as e:
+        raise ValueError("is there twice, or which no file can be called") from e
+    except (OSError, ValueError) as e:
+        # A folder with the name of a file, a name that is too long or has a null character.
+        if isinstance(e, OSError) and e.errno not in _NO_NAME:
+            raise
+        raise ValueError("no file can be called") from e
 
 
 def _refused(found: str, where: str) -> DataError:

@@ -19,10 +19,9 @@ from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.exporters.tflite_formats import FORMATS, FileFormat
-from detection_core.exporters.tflite_layers import ReferenceNetwork
+from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.exporting.comparisons import compare_network
 from detection_core.tasks.exporting.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource
 
 
@@ -104,7 +103,7 @@ def compare_file(
     # The options of the post-processing do not matter here.
     outputs = TFLiteOutputOptions(max_detections=1, classes_per_detection=1, use_regular_nms=False, form=form)
     with ReferenceNetwork(networks.function(kind.network, outputs)) as reference:
-        return compare_network(path, reference, inputs, kind.tolerance)
+        return compare_layers(content, reference, inputs, kind.tolerance.heads_db)
 
 
 def _origin(content: bytes, path: str) -> tuple[Provenance, FileFormat]:

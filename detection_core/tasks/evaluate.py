@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.detection_statistics import DETECTION_STATISTICS
 from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG, find_extra
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite, slice_metric
 from detection_core.artifacts.pictures import FOLDER as PICTURES
@@ -52,6 +53,7 @@ from detection_core.structures import FIRST_CLASS, Instances
 from detection_core.tasks.examples import check_split
 from detection_core.training.kernels import avoid_slow_fusions
 from detection_core.training.memory import peak_host_memory
+from detection_core.validation.detection_drift import describe_evaluation
 
 _logger = logging.getLogger(__name__)
 
@@ -160,6 +162,8 @@ class Evaluation:
             for path in own + [options.export_path] * bool(options.export_path):
                 write_coco_results(path, map(_with_id, measured[_MODEL].images))
             METRICS.write(folder, report)
+            found = describe_evaluation(split, self.label_map.names, options.split)
+            DETECTION_STATISTICS.write(folder, found)
         verdict = "blessed" if report.blessed else "not blessed"
         _logger.info("evaluate | %s: %s", verdict, "; ".join(report.reasons))
         return report

@@ -222,16 +222,13 @@ def _made(
     content = add_description(kind.convert(conversion), description, decoding)
     candidate = Candidate(
         path=file_name(name),
-        format=name,
-        made_from=networks.made_from(kind.network),
-        quantization=_quantization(kind, networks.there(kind.network)),
+        origin=_origin(source, networks, name),
         function=conversion.function,
         network=model,
         max_detections=outputs.max_detections,
         decoding=decoding,
     )
-    origin = _origin(source, candidate, networks.float_layers(kind.network))
-    return content, dataclasses.replace(candidate, origin=origin)
+    return content, candidate
 
 
 def _quantization(kind: FileFormat, network: Network) -> str:
@@ -241,18 +238,19 @@ def _quantization(kind: FileFormat, network: Network) -> str:
     return "post_training" if kind.quantized else "none"
 
 
-def _origin(source: ExportSource, candidate: Candidate, float_layers: tuple[str, ...]) -> Provenance:
-    """Return a file's provenance, from the detector's folder."""
-    is_aware = candidate.made_from == AWARE_NETWORK
-    info = layout.read_info(source.quantized_dir) if is_aware else source.detector.info
+def _origin(source: ExportSource, networks: ExportNetworks, name: str) -> Provenance:
+    """Return the provenance of a format's file, from the detector's folder."""
+    kind = FORMATS[name]
+    made_from = networks.made_from(kind.network)
+    info = layout.read_info(source.quantized_dir) if made_from == AWARE_NETWORK else source.detector.info
     return dataclasses.replace(
         provenance_of_training(info.extra),
         written_by=f"detflow {metadata.version('detflow')}",
         model=info.name,
-        format=candidate.format,
-        made_from=candidate.made_from,
-        quantization=candidate.quantization,
-        float_layers=float_layers,
+        format=name,
+        made_from=made_from,
+        quantization=_quantization(kind, networks.there(kind.network)),
+        float_layers=networks.float_layers(kind.network),
     )
 
 

@@ -22,7 +22,6 @@ from detection_core.exporters.frozen_graph import (
 )
 from detection_core.exporters.signatures import (
     IMAGE_TENSOR,
-    INPUT_TYPES,
     SERVING_DEFAULT,
     automl_functions,
     find_input_type,
@@ -207,7 +206,7 @@ def _write_warm_up(
     count = write_warm_up(
         folder,
         itertools.islice(_examples(examples_dir, options.warm_up_split), options.warm_up_requests),
-        INPUT_TYPES[options.input_type],
+        find_input_type(options.input_type, detector.model.channels),
         name=name,
         model=detector.info.name,
         signature=SERVING_DEFAULT,

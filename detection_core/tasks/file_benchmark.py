@@ -7,7 +7,7 @@ import hashlib
 import math
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 
 import numpy as np
@@ -25,7 +25,6 @@ from detection_core.exporters.operator_times import (
     xnnpack_delegation,
 )
 from detection_core.storage import files
-from detection_core.storage.scratch_folder import ScratchFolder
 
 _ROUNDS = 5
 _OPERATOR_RUNS = 20
@@ -81,7 +80,8 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
         try_tflite(content, where=path, threads=max(options.threads))
     settings = [(threads, delegate) for delegate in options.delegates for threads in options.threads]
     timings: dict[str, list[Timing]] = {path: [] for path in found}
-    with _local(contents) as local:
+    with contextlib.ExitStack() as stack:
+        local = {path: stack.enter_context(files.local_copy(path)) for path in contents}
         for threads, delegate in settings:
             times: dict[str, list[float]] = {path: [] for path in found}
             a_round = math.ceil(options.runs / _ROUNDS)
@@ -108,18 +108,6 @@ def tflite_files(paths: Sequence[str]) -> list[str]:
             raise ConfigError("expected a folder with .tflite files, found none in it", where=path)
         found += inside
     return list(dict.fromkeys(found))
-
-
-@contextlib.contextmanager
-def _local(contents: dict[str, bytes]) -> Iterator[dict[str, str]]:
-    with ScratchFolder() as folder:
-        local = {}
-        for place, (path, content) in enumerate(contents.items()):
-            local[path] = path
-            if files.is_remote(path):
-                local[path] = os.path.join(folder, f"{place}.tflite")
-                files.write_bytes(local[path], content)
-        yield local
 
 
 def _timing(times: list[float], threads: int, delegate: str, cold: ColdStart) -> Timing:

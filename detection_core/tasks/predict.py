@@ -17,7 +17,7 @@ from detection_core.artifacts.json_values import decode, encode
 from detection_core.artifacts.prediction import DetectedObject, MaskRuns, Prediction, write_prediction
 from detection_core.builders.evaluation_settings import known_edges
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
-from detection_core.data.pixels import read_pixels
+from detection_core.data.pixels import mean_brightness, read_pixels
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_results import COCO_RESULTS, ImageIds, coco_entries
 from detection_core.evaluation.drawing import draw_boxes, fit
@@ -305,6 +305,7 @@ def _prediction(image: np.ndarray, found: Instances, stem: str, drawing: _Drawin
         width=image.shape[1],
         detections=detected_objects(found, names, min_score),
         picture=f"{stem}.jpg" if PICTURES in drawing.formats else "",
+        brightness=mean_brightness(image),
     )
     if PICTURES in drawing.formats:
         picture = fit(image, longest=LONGEST_PX, smallest=SMALLEST_PX)

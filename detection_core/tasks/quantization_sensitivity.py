@@ -11,7 +11,7 @@ from detection_core.artifacts.quantization import (
     Accuracy,
     FloatGroup,
     LayerError,
-    QuantizationSettings,
+    QuantizationOptions,
     Sensitivity,
 )
 from detection_core.builders.datasets import (
@@ -27,7 +27,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
-from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
+from detection_core.detectors.quantization import QuantizedDetector
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.measure import measure
@@ -85,7 +85,7 @@ def measure_sensitivity(model_dir: str, examples_dir: str, options: SensitivityO
     rewritten = support.rewrite(detector.model, quantization, None)
     layers = _layer_errors(rewritten, config, detector, options.examples)
     return Sensitivity(
-        settings=QuantizationSettings(**dataclasses.asdict(quantization)),
+        settings=quantization,
         examples=options.examples,
         layers=sorted(layers, key=lambda layer: math.inf if layer.own_db is None else layer.own_db),
         accuracy=_accuracy(rewritten, config, detector, options) if options.accuracy else None,

@@ -5,14 +5,14 @@ import logging
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
-from detection_core.artifacts.quantization import QUANTIZATION, Quantization
+from detection_core.artifacts.quantization import QUANTIZATION, Quantization, QuantizationOptions
 from detection_core.builders.datasets import naming_bad_train_records, representative_pixels, with_steps
 from detection_core.builders.detector import build_quantization_options, configured_model, uses_multi_scale
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_classes_filled_in, check_quantization, check_training
 from detection_core.config.input_paths import with_keypoint_labels
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
+from detection_core.detectors.quantization import QuantizedDetector
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
@@ -162,7 +162,7 @@ def _report(
     return QuantizationReport(
         **fit_facts(result, steps=steps, work_folder=folder),
         quantized_steps=max(0, steps - rewritten.options.delay),
-        coverage=described.counts.fraction or 0.0,
+        coverage=described.coverage.fraction,
         not_quantized=sorted(rewritten.float_layers()),
         range_warnings=described.warnings,
     )

@@ -20,6 +20,7 @@ from detection_core.detectors.base import Detector
 from detection_core.errors import ModelError, as_user_error
 from detection_core.parts.layers.layer_names import in_backbone, scoped_name, split_norm
 from detection_core.training.checkpoint_variables import Outcome, RestoredVariable, RestoreReport
+from detection_core.training.restore import fits, widened
 
 _logger = logging.getLogger(__name__)
 
@@ -110,18 +111,18 @@ def fill_backbone(
     for layer in (layer for layer in layers if in_backbone(layer.name) and layer.weights):
         found = _find(layer, rename, theirs, source)
         for variable, value in _values(layer, found, theirs, source):
-            fits = tuple(variable.shape) == value.shape
+            taken = fits(value.shape, tuple(variable.shape))
             rows.append(
                 RestoredVariable(
                     name=scoped_name(variable),
                     key=f"{found.name}/{scoped_name(variable).rpartition('/')[2]}",
-                    outcome=Outcome.RESTORED if fits else Outcome.SKIPPED_SHAPE,
+                    outcome=Outcome.RESTORED if taken else Outcome.SKIPPED_SHAPE,
                     shape=tuple(variable.shape),
                     found_shape=value.shape,
                 )
             )
-            if fits:
-                values.append((variable, value))
+            if taken:
+                values.append((variable, widened(value, tuple(variable.shape))))
     for variable, value in values:
         variable.assign(value)
     return RestoreReport(prefix=source, kind="classification", variables=tuple(rows), unused=())

@@ -13,6 +13,7 @@ from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.detectors.checkpoint_names import CheckpointNames, FineTuneOptions
 from detection_core.errors import ConfigError, ModelError
 from detection_core.parts.layers.layer_names import in_backbone, scoped_name
+from detection_core.structures import COLOURS
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_variables import (
     OPTIMIZER_SLOT,
@@ -26,6 +27,8 @@ from detection_core.training.checkpoint_variables import (
 )
 
 _logger = logging.getLogger(__name__)
+
+_KERNEL_RANK = 4
 
 
 def restore_fine_tune_checkpoint(
@@ -68,7 +71,7 @@ def restore_fine_tune_checkpoint(
         if not any(row.outcome is Outcome.RESTORED for row in needed):
             raise _nothing_fits(checkpoint, needed, options.kind)
     for variable, value in values:
-        variable.assign(value)
+        variable.assign(widened(value, tuple(variable.shape)))
     own = (key for key in checkpoint.shapes if _is_model_variable(key, names, options))
     unused = sorted(key for key in own if key not in known)
     return RestoreReport(
@@ -81,7 +84,7 @@ def _row(
 ) -> RestoredVariable:
     shape = tuple(variable.shape)
     stored = checkpoint.shapes[key] if key is not None else ()
-    outcome = Outcome.RESTORED if stored == shape else Outcome.SKIPPED_SHAPE
+    outcome = Outcome.RESTORED if fits(stored, shape) else Outcome.SKIPPED_SHAPE
     suffix = VARIABLE_SUFFIX if isinstance(checkpoint, ObjectCheckpoint) else ""
     plain = next((path for path in paths if not is_averaged(path)), paths[0])
     return RestoredVariable(
@@ -92,6 +95,20 @@ def _row(
         found_shape=stored,
         candidates=checkpoint.candidates(plain) if key is None else (),
     )
+
+
+def fits(found: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether values of a shape fit a variable: of its shape, or a kernel of colours alone.
+
+    A network for additional channels has a first convolution [h, w, 3 + N, K].
+    """
+    lacks_channels = len(shape) == len(found) == _KERNEL_RANK and found[2] == COLOURS < shape[2]
+    return found == shape or (lacks_channels and found == (*shape[:2], COLOURS, shape[3]))
+
+
+def widened(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return values that `fits`; the weights of additional channels are 0, so the output stays the same."""
+    return np.pad(value, [(0, side - own) for side, own in zip(shape, value.shape, strict=True)])
 
 
 # Suffixes of TensorFlow 1's counters, optimizer slots and moving averages.
@@ -189,8 +206,8 @@ def copy_matching_weights(source: Any, target: Any, where: str = "") -> int:
     left = []
     for variable in target.variables:
         weight = weights.get(variable.name)
-        if weight is not None and weight.shape == variable.shape:
-            variable.assign(weight.numpy())
+        if weight is not None and fits(tuple(weight.shape), tuple(variable.shape)):
+            variable.assign(widened(weight.numpy(), tuple(variable.shape)))
             copied += 1
         else:
             left.append(scoped_name(variable))

@@ -259,7 +259,7 @@ class PictureFiles(TrainingAction):
 
     def start(self, step: int) -> None:
         """Drop what a resumed training will draw again."""
-        self._entries = PICTURES.read_valid(self._folder)
+        self._entries = PICTURES.read_whole_lines(self._folder)
         self._keep(lambda drawn: drawn <= step)
 
     def validated(self, line: ValidationLine) -> None:

@@ -33,12 +33,24 @@ GRID = 4
 """Rows and columns of the grid of box centers."""
 
 
-def _ranges(edges: Sequence[float]) -> list[str]:
+def named_ranges(edges: Sequence[float]) -> list[str]:
+    """Return the names of the bins between edges, and below and above them."""
     names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
     return [f"below {edges[0]:g}", *names, f"{edges[-1]:g} and more"]
 
 
-_PLACES = [f"row {row + 1} column {column + 1}" for row in range(GRID) for column in range(GRID)]
+BOX_BINS = {
+    "size": named_ranges(SIZES),
+    "aspect": named_ranges(ASPECTS),
+    "place": [f"row {row + 1} column {column + 1}" for row in range(GRID) for column in range(GRID)],
+}
+"""Property of boxes to the names of its bins; classes are another one."""
+IMAGE_BINS = {
+    "objects of an image": named_ranges(COUNTS),
+    "image size": named_ranges(PIXELS),
+    "image aspect": named_ranges(ASPECTS),
+}
+"""Property of images to the names of its bins."""
 
 
 class SampleCounter:
@@ -47,19 +59,9 @@ class SampleCounter:
     def __init__(self, classes: Sequence[str]) -> None:
         self._waiting: list[LabelledImage] = []
         self._images = self._empty = self._objects = 0
-        box_bins = {
-            "class": list(classes),
-            "size": _ranges(SIZES),
-            "aspect": _ranges(ASPECTS),
-            "place": _PLACES,
-        }
-        image_bins = {
-            "objects of an image": _ranges(COUNTS),
-            "image size": _ranges(PIXELS),
-            "image aspect": _ranges(ASPECTS),
-        }
+        box_bins = {"class": list(classes), **BOX_BINS}
         self._of_boxes = {name: _HistogramCounter(bins) for name, bins in box_bins.items()}
-        self._of_images = {name: _HistogramCounter(bins) for name, bins in image_bins.items()}
+        self._of_images = {name: _HistogramCounter(bins) for name, bins in IMAGE_BINS.items()}
 
     def add(self, image: LabelledImage) -> None:
         """Count an image without its crowd regions."""
@@ -105,18 +107,23 @@ class SampleCounter:
         self._images += images
         self._empty += int((counts == 0).sum())
         self._objects += int(counts.sum())
-        for name, bins in _box_bins(boxes, classes, sides[owners]).items():
+        for name, bins in find_box_bins(boxes, classes, sides[owners]).items():
             self._of_boxes[name].add(bins, owners, images)
-        for name, values, edges in (
-            ("objects of an image", counts, COUNTS),
-            ("image size", np.sqrt(sides.prod(axis=1)), PIXELS),
-            ("image aspect", sides[:, 1] / sides[:, 0], ASPECTS),
-        ):
-            self._of_images[name].add(np.digitize(values, edges), np.arange(images), images)
+        for name, bins in find_image_bins(counts, sides).items():
+            self._of_images[name].add(bins, np.arange(images), images)
 
 
-def _box_bins(boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
-    """Return each box's bin, -1 for none; `sides` [N, 2] are its image's height and width in pixels."""
+def find_image_bins(counts: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
+    """Return each image's bins; arguments as of `SampleCounter.add_columns`."""
+    return {
+        "objects of an image": np.digitize(counts, COUNTS),
+        "image size": np.digitize(np.sqrt(sides.prod(axis=1)), PIXELS),
+        "image aspect": np.digitize(sides[:, 1] / sides[:, 0], ASPECTS),
+    }
+
+
+def find_box_bins(boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
+    """Return each box's bins, -1 for none; `sides` [N, 2] are its image's height and width in pixels."""
     height, width = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     size = np.sqrt(np.clip(height * width, 0.0, None))
     aspect = (width * sides[:, 1]) / np.maximum(height * sides[:, 0], 1e-9)
@@ -233,7 +240,7 @@ def compare(sample: Histogram, reference: Histogram) -> Comparison | None:
     tails = math.erfc(float(deviations.max()) / math.sqrt(2))
     return Comparison(
         p_value=min(1.0, len(compared) * tails),
-        divergence=jensen_shannon(p, q),
+        divergence=float(jensen_shannon(p, q)),
         most_changed=bins[at],
         before=float(q[at]),
         after=float(p[at]),
@@ -248,15 +255,16 @@ def _variance(sums: np.ndarray, total_squares: int, share: np.ndarray) -> np.nda
     return result
 
 
-def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
-    """Return the Jensen-Shannon divergence of shares in bits (Lin, 1991, https://doi.org/10.1109/18.61115)."""
-    middle = (p + q) / 2
+def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return the Jensen-Shannon divergence of shares, float [..., B], in bits, float [...].
 
-    def divergence(shares: np.ndarray) -> float:
-        some = shares > 0
-        return float((shares[some] * np.log2(shares[some] / middle[some])).sum())
+    Lin, 1991, https://doi.org/10.1109/18.61115: entropy of the mean less mean of the entropies.
+    """
 
-    return max(0.0, (divergence(p) + divergence(q)) / 2)
+    def entropy(shares: np.ndarray) -> np.ndarray:
+        return -(shares * np.log2(np.where(shares > 0, shares, 1))).sum(axis=-1)
+
+    return np.clip(entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2, 0.0, 1.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

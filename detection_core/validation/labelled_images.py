@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.data import records
+from detection_core.data.encode import parse_example
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -100,7 +100,7 @@ def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledIma
         raise DataError(
             f"{fault}; make the examples again", where=f"record {number}, {records.image_name(record)}"
         )
-    features = Example.FromString(record).features.feature
+    features = parse_example(record).features.feature
     sides = [_floats(features, key) for key in records.SIDES if key in features]
     boxes = np.stack(sides, axis=-1) if len(sides) == len(records.SIDES) else np.zeros((0, 4), np.float32)
     crowd = np.asarray(_integers(features, "image/object/is_crowd"), bool)

@@ -77,7 +77,7 @@ class SamplePictures:
             self._keep_small(side, row, pixels, image, where)
 
     def write(self, folder: str) -> None:
-        """Write `pictures/*.jpg` and `pictures/index.json`: classes as in the label map, then small boxes."""
+        """Write `pictures/*.jpg` and `pictures/index.jsonl`: classes in order, then small boxes."""
         drawn = [pair for _, pairs in sorted(self._samples.items()) for pair in pairs]
         smallest = sorted(self._smallest, key=lambda kept: (-kept[0], -kept[1]))
         drawn += [(entry, picture) for _, _, entry, picture in smallest]

@@ -158,8 +158,8 @@ def pass_over(
 
 
 def _pixel_boxes(image: LabelledImage) -> Iterator[tuple[float, float, float, float]]:
-    # Records of other tools may hold NaN or infinity.
-    kept = ~image.is_crowd & np.isfinite(image.boxes).all(axis=1)
+    # Records of other tools may hold NaN or infinity, or lack the size of the image.
+    kept = ~image.is_crowd & np.isfinite(image.boxes).all(axis=1) & (image.width * image.height > 0)
     for ymin, xmin, ymax, xmax in image.boxes[kept].tolist():
         yield xmin * image.width, ymin * image.height, xmax * image.width, ymax * image.height
 
@@ -197,7 +197,7 @@ def counted_card(label_map: LabelMap, splits: Mapping[str, SplitCard]) -> Datase
         ],
         splits=splits,
         total=Totals(
-            images=sum(split.images or 0 for split in splits.values()),
+            images=sum(split.images for split in splits.values()),
             empty_images=sum(split.empty_images for split in splits.values()),
             objects=sum(split.objects for split in splits.values()),
         ),

@@ -1,29 +1,24 @@
 """Unpack an archive of the model zoo: only the needed files, and only in the expected layout."""
 
-import errno
 import gzip
 import io
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.errors import ModelError, shorten
-from detection_core.storage import files
+from detection_core.storage.zip_archive import write_member
 from detection_core.zoo.networks import ARCHIVE_SUFFIX
 
 CHECKPOINT = "checkpoint"
 """Folder of the checkpoint in an archive."""
-CONFIG = PIPELINE_CONFIG
 
 MOST_MEMBERS = 1_000
 MOST_BYTES = 4 << 30
 """Bounds of an archive's unpacked content; the largest published one has about 60 files in 1 GB."""
 _MOST_BYTES_AT_ONCE = 1 << 20
 _CHUNK = 1 << 20
-# A file and a folder with the same name, and names that are too long.
-_NO_NAME = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 # tarfile converts numbers without checks, and reads headers of headers by recursion.
 _DAMAGE = (
     tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError,
@@ -65,41 +60,31 @@ def unpack_detector(archive: str, folder: str, *, top: str = "", checkpoint: str
 def _unpack(tar: tarfile.TarFile, name: str, folder: str, where: str) -> set[str]:
     """Unpack the needed files; return the paths of all files inside the archive's folder."""
     seen: set[str] = set()
-    for member, path in _members(tar, where):
-        top, _, inside = path.partition("/")
-        if not member.isreg():
+    for count, member in enumerate(tar, start=1):
+        if count > MOST_MEMBERS:
+            raise _refused(f"more than {MOST_MEMBERS:,} files", where)
+        top, _, inside = "/".join(part for part in member.name.split("/") if part != ".").partition("/")
+        fault = _fault(member) or (member.isreg() and top != name and f"is not in the folder {name}")
+        if fault:
+            raise _refused(f"{shorten(member.name)}, which {fault}", where)
+        source = tar.extractfile(member)
+        if source is None:
             continue
-        if top != name:
-            raise ModelError(
-                f"expected one folder {name} in the archive, found {shorten(path)}; put the archive of {name}"
-                " there",
-                where=where,
-            )
-        if inside in seen:
-            raise _refused(f"{shorten(path)} twice", where)
         seen.add(inside)
-        if inside == CONFIG or inside.startswith(f"{CHECKPOINT}/"):
-            _write(tar, member, os.path.join(folder, inside), where)
+        if inside == PIPELINE_CONFIG or inside.startswith(f"{CHECKPOINT}/"):
+            try:
+                write_member(source, os.path.join(folder, inside))
+            except ValueError as error:
+                raise _refused(f"{shorten(member.name)}, which {error}", where) from error
     return seen
 
 
-def _members(tar: tarfile.TarFile, where: str) -> Iterator[tuple[tarfile.TarInfo, str]]:
-    """Yield members with their paths; refuse an archive above the bounds."""
-    count = total = 0
-    for member in tar:
-        if member.size < 0:
-            raise _refused(f"{shorten(member.name)} of less than no bytes", where)
-        count, total = count + 1, total + member.size
-        if count > MOST_MEMBERS:
-            raise _refused(f"more than {MOST_MEMBERS:,} files", where)
-        if total > MOST_BYTES:
-            raise _refused(f"more than {MOST_BYTES:,} bytes", where)
-        if not (member.isreg() or member.isdir()) or member.issparse():
-            raise _refused(f"{shorten(member.name)}, which is no plain file", where)
-        parts = [part for part in member.name.split("/") if part != "."]
-        if member.name.startswith("/") or ".." in parts or "\0" in member.name or "\\" in member.name:
-            raise _refused(f"{shorten(member.name)}, which leads out of its folder", where)
-        yield member, "/".join(parts)
+def _fault(member: tarfile.TarInfo) -> str:
+    name = member.name
+    if name.startswith("/") or ".." in name.split("/") or "\0" in name or "\\" in name:
+        return "leads out of its folder"
+    plain = member.size >= 0 and (member.isreg() or member.isdir()) and not member.issparse()
+    return "" if plain else "is no plain file"
 
 
 def _refused(found: str, where: str) -> ModelError:
@@ -109,23 +94,8 @@ def _refused(found: str, where: str) -> ModelError:
     )
 
 
-def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, where: str) -> None:
-    source = tar.extractfile(member)
-    if source is None:
-        return
-    try:
-        files.make_dirs(os.path.dirname(path))
-        with source, open(path, "xb") as target:
-            while chunk := source.read(_CHUNK):
-                target.write(chunk)
-    except OSError as error:
-        if error.errno not in _NO_NAME:
-            raise
-        raise _refused(f"{shorten(member.name)}, which no file can be called", where) from error
-
-
 class _Bounded(io.RawIOBase):
-    """A size-limited decompressed stream, because tarfile reads headers of any size."""
+    """A size-limited decompressed stream, with headers, because tarfile reads headers of any size."""
 
     def __init__(self, stream: gzip.GzipFile, where: str) -> None:
         self._stream, self._where = stream, where

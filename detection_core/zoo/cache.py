@@ -2,24 +2,30 @@
 
 The publishers give no checksums. Therefore the size and SHA-256 of each file are recorded in `FILE.json`
 beside it at first, and compared later. `digests` keeps the checksums of unchanged files, so that each run
-need not read them again.
+need not read them again. Only regular files are read: others could block, never end or lead elsewhere.
 """
 
 import contextlib
 import dataclasses
 import datetime
+import errno
+import hashlib
 import json
 import logging
 import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.artifacts.detector import PIPELINE_CONFIG
+from detection_core.artifacts.json_values import decode, encode
+from detection_core.bounded.limits import parse_json_text
 from detection_core.errors import ModelError, StorageError
-from detection_core.progress import Reporter
 from detection_core.redaction import clean
 from detection_core.storage import files
-from detection_core.storage.disk_cache import Cache
-from detection_core.zoo.archive import CHECKPOINT, CONFIG, unpack_detector
-from detection_core.zoo.cache_entries import file_digest, is_file, sizes
+from detection_core.storage.disk_cache import Cache, entry_key
+from detection_core.zoo.archive import CHECKPOINT, unpack_detector
 from detection_core.zoo.download import Unreachable, download
 from detection_core.zoo.networks import PublishedModel
 
@@ -27,8 +33,10 @@ _logger = logging.getLogger(__name__)
 
 CACHE_VARIABLE, MIRROR_VARIABLE = "DETFLOW_CACHE", "DETFLOW_WEIGHTS_MIRROR"
 _RECORD_FORMAT = 1
-_NO_FOLDER = (FileNotFoundError, NotADirectoryError)
-_UNPACKED = "unpacked.json"
+_ZOO, _UNPACKED = "zoo", "unpacked.json"
+_DIGESTS, _KEPT_DIGESTS = "digests", 2_000
+# Two writes within one tick of a file system's clock leave the same times.
+_SETTLED_NS = 2_000_000_000
 _NOTE_BYTES = 1 << 20
 # The largest published backbone weights have 260 MB.
 _MOST_BYTES = 512 << 20
@@ -66,7 +74,11 @@ class FetchedModel:
     """A detector of the zoo on this machine: `folder` has `checkpoint/` and `pipeline.config`."""
 
     model: PublishedModel
-    folder: str
+
+    @property
+    def folder(self) -> str:
+        """Return the path of its folder, whether or not it exists."""
+        return os.path.join(cache_folder(), _ZOO, self.model.name)
 
     @property
     def checkpoint(self) -> str:
@@ -76,7 +88,7 @@ class FetchedModel:
     @property
     def config(self) -> str:
         """Return the path of its pipeline.config, which older archives lack."""
-        return os.path.join(self.folder, CONFIG)
+        return os.path.join(self.folder, PIPELINE_CONFIG)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,7 +96,7 @@ class _Content:
     size: int
     sha256: str
 
-    def text(self) -> str:
+    def __str__(self) -> str:
         return f"{self.size:,} bytes with SHA-256 {self.sha256}"
 
 
@@ -99,10 +111,10 @@ def cache_folder() -> str:
 
 def published_archive(model: PublishedModel) -> PublishedFile:
     """Return the published archive of a detector."""
-    return PublishedFile(address=model.address, folder="zoo", most_bytes=model.most_bytes)
+    return PublishedFile(address=model.address, folder=_ZOO, most_bytes=model.most_bytes)
 
 
-def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter | None = None) -> FetchedModel:
+def fetch_model(model: PublishedModel, *, mirror: str = "") -> FetchedModel:
     """Return a detector of the zoo; fetch and unpack it if it is not cached.
 
     See `fetch_file` for `mirror`.
@@ -111,24 +123,25 @@ def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter |
         ModelError: when it cannot be fetched, has changed, or is not an archive of the zoo.
         StorageError: when the cache cannot be written.
     """
-    folder = _folder_of(model)
-    if not _is_whole(folder):
+    found = FetchedModel(model=model)
+    if not _is_whole(found.folder):
         with _writing(published_archive(model).path):
-            if not _is_whole(folder):
-                _unpack(model, folder, mirror, progress)
-    return FetchedModel(model=model, folder=folder)
+            if not _is_whole(found.folder):
+                _unpack(model, found.folder, mirror)
+    return found
 
 
-def _unpack(model: PublishedModel, folder: str, mirror: str, progress: Reporter | None) -> None:
+def _unpack(model: PublishedModel, folder: str, mirror: str) -> None:
     """Fill a detector's folder; record an archive only after it was unpacked successfully."""
     archive = published_archive(model)
-    fetched = _obtain(archive, mirror, progress)
+    fetched = _obtain(archive, mirror)
     if os.path.islink(folder):
         files.remove_tree(folder)  # Its target is not part of the cache.
     try:
         with files.atomic_dir(folder) as temporary:
             unpack_detector(archive.path, temporary, top=model.folder, checkpoint=model.checkpoint)
-            _write_json(os.path.join(temporary, _UNPACKED), _contents(temporary))
+            contents = {path: _content(os.path.join(temporary, path)) for path in sizes(temporary)}
+            _write_json(os.path.join(temporary, _UNPACKED), contents)
             # Before the folder appears: a folder that is used without its archive must be on record.
             _remember(archive)
     except ModelError:
@@ -137,22 +150,18 @@ def _unpack(model: PublishedModel, folder: str, mirror: str, progress: Reporter 
         raise
 
 
-def _folder_of(model: PublishedModel) -> str:
-    return os.path.join(os.path.dirname(published_archive(model).path), model.name)
-
-
 def find_model_files(model: PublishedModel) -> FetchedModel | None:
     """Return a detector of the zoo if it is cached and complete; else None."""
-    folder = _folder_of(model)
-    return FetchedModel(model=model, folder=folder) if _is_whole(folder) else None
+    found = FetchedModel(model=model)
+    return found if _is_whole(found.folder) else None
 
 
 def has_model(model: PublishedModel) -> bool:
     """Tell whether a detector of the zoo was unpacked on this machine, without checking its files."""
-    return os.path.exists(os.path.join(_folder_of(model), _UNPACKED))
+    return os.path.exists(os.path.join(FetchedModel(model=model).folder, _UNPACKED))
 
 
-def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | None = None) -> str:
+def fetch_file(file: PublishedFile, *, mirror: str = "") -> str:
     """Return the cached path of a published file; fetch it if it is missing.
 
     A file that a user puts there counts as fetched.
@@ -161,7 +170,6 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
         file: the published file.
         mirror: URL, folder or object store folder with a copy under the same name. "":
             DETFLOW_WEIGHTS_MIRROR, or the publisher if it is unset.
-        progress: shows the progress of a download.
 
     Raises:
         ModelError: when it cannot be fetched, or has changed.
@@ -171,21 +179,21 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
         _compare(file, file.path)
         return file.path
     with _writing(file.path):
-        _obtain(file, mirror, progress)
+        _obtain(file, mirror)
         _remember(file)
     return file.path
 
 
-def _obtain(file: PublishedFile, mirror: str, progress: Reporter | None) -> bool:
+def _obtain(file: PublishedFile, mirror: str) -> bool:
     """Ensure that a file is cached and unchanged; return whether it was fetched now."""
     if is_file(file.path):
         _compare(file, file.path)
         return False
-    _fetch(file, mirror or os.environ.get(MIRROR_VARIABLE, ""), progress)
+    _fetch(file, mirror or os.environ.get(MIRROR_VARIABLE, ""))
     return True
 
 
-def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
+def _fetch(file: PublishedFile, mirror: str) -> None:
     """Download to a temporary name, compare, and rename."""
     source = _source(file, mirror)
     fetched = f"{file.path}.fetched"
@@ -193,13 +201,15 @@ def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
     try:
         if source.startswith(("http://", "https://")):
             _logger.info("fetching %s", clean(source))
-            download(source, fetched, most_bytes=file.most_bytes, progress=progress)
-        elif files.exists(source) and not files.is_dir(source):
-            _copy(source, fetched, file.most_bytes)
+            download(source, fetched, most_bytes=file.most_bytes)
         else:
-            raise Unreachable("there is no file of that name", where=source)
+            files.download(source, fetched, most_bytes=file.most_bytes)
     except Unreachable as error:
-        raise _not_to_be_had(file, source, error) from error
+        raise _not_to_be_had(file, source, error.message) from error
+    except OSError as error:
+        if error.errno not in (*files.IRREGULAR, errno.ENOENT, errno.ENOTDIR):
+            raise
+        raise _not_to_be_had(file, source, error.strerror or str(error)) from error
     try:
         _compare(file, fetched)
     except ModelError:
@@ -216,20 +226,10 @@ def _source(file: PublishedFile, mirror: str) -> str:
     return f"{folder.rstrip('/')}/{file.name}{mark}{query}"
 
 
-def _copy(source: str, fetched: str, most: int) -> None:
-    """Copy a file from a mirror folder or bucket; raise Unreachable if it is not a file, or too large."""
-    try:
-        files.download(source, fetched, most_bytes=most)
-    except OSError as error:
-        if error.errno not in files.IRREGULAR:
-            raise
-        raise Unreachable(error.strerror or str(error), where=source) from error
-
-
-def _not_to_be_had(file: PublishedFile, source: str, error: Unreachable) -> ModelError:
+def _not_to_be_had(file: PublishedFile, source: str, reason: str) -> ModelError:
     published = "" if source == file.address else f", published at {file.address},"
     return ModelError(
-        f"expected to fetch it, found: {error.message}. Without a network put {file.name}{published} into"
+        f"expected to fetch it, found: {reason}. Without a network put {file.name}{published} into"
         f" {os.path.dirname(file.path)}, or name a mirror that has it, by the setting train.weights_mirror or"
         f" {MIRROR_VARIABLE}: an address, a folder or a bucket; {CACHE_VARIABLE} names another folder",
         where=source,
@@ -237,7 +237,7 @@ def _not_to_be_had(file: PublishedFile, source: str, error: Unreachable) -> Mode
 
 
 @contextlib.contextmanager
-def _writing(path: str) -> Any:
+def _writing(path: str) -> Iterator[None]:
     """Lock a path, so that one process at a time writes to it; others wait."""
     folder, name = os.path.split(path)
     try:
@@ -259,17 +259,22 @@ def _compare(file: PublishedFile, path: str) -> None:
             f"expected at most {file.most_bytes:,} bytes, found {size:,}; remove it to fetch it again",
             where=path,
         )
-    _check_digest(file, path)
+    kind, _, published = file.digest.partition(":")
+    if published and file_digest(path, kind) != published:
+        raise ModelError(
+            f"expected a file with {kind.upper()} {published}, as it is published, found"
+            f" {file_digest(path, kind)}; remove it to fetch it again",
+            where=path if path == file.path else file.name,
+        )
     record, found = _record(file), _content(path)
-    if record is None or record == found:
+    if record in (None, found):
         return
     if path == file.path:
         cause = "somebody changed it; remove it to fetch it again"
     else:
         cause = "it was published again, or changed on the way; if you trust it, remove the record"
     raise ModelError(
-        f"expected {record.text()}, as {file.path}.json recorded it when it was first there, found"
-        f" {found.text()}: {cause}",
+        f"expected {record}, as {file.path}.json recorded it when it was first there, found {found}: {cause}",
         where=file.path if path == file.path else file.name,
     )
 
@@ -279,20 +284,7 @@ def _remember(file: PublishedFile) -> None:
     if _record(file) is None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         known = {"format": _RECORD_FORMAT, "address": file.address, "recorded_at": now}
-        _write_json(f"{file.path}.json", {**known, **dataclasses.asdict(_content(file.path))})
-
-
-def _check_digest(file: PublishedFile, path: str) -> None:
-    kind, _, expected = file.digest.partition(":")
-    if not expected:
-        return
-    found = file_digest(cache_folder(), path, kind)
-    if found != expected:
-        raise ModelError(
-            f"expected a file with {kind.upper()} {expected}, as it is published, found {found}; remove it to"
-            " fetch it again",
-            where=path if path == file.path else file.name,
-        )
+        _write_json(f"{file.path}.json", known | encode(_content(file.path)))
 
 
 def _record(file: PublishedFile) -> _Content | None:
@@ -300,9 +292,8 @@ def _record(file: PublishedFile) -> _Content | None:
     if not is_file(path):
         return None
     try:
-        record = json.loads(files.read_regular(path, _NOTE_BYTES))
-        return _Content(size=int(record["size"]), sha256=str(record["sha256"]))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        return decode(_Content, _read_json(path))
+    except (OSError, ValueError) as error:
         raise ModelError(
             "expected the record of a fetched file, found something else; remove it if you trust the file",
             where=path,
@@ -310,41 +301,91 @@ def _record(file: PublishedFile) -> _Content | None:
 
 
 def _content(path: str) -> _Content:
-    return _Content(size=os.path.getsize(path), sha256=file_digest(cache_folder(), path))
+    return _Content(size=os.path.getsize(path), sha256=file_digest(path))
 
 
 def content_state(path: str) -> str:
     """Return the same as `files.content_state`, without reading unchanged cached files again."""
-    root = cache_folder()
-    if os.path.abspath(path).startswith(f"{root}/") and os.path.isfile(path):
-        return file_digest(root, path)
+    if os.path.abspath(path).startswith(f"{cache_folder()}/") and os.path.isfile(path):
+        return file_digest(path)
     return files.content_state(path)
-
-
-def _contents(folder: str) -> dict[str, dict[str, Any]]:
-    """Return path and content of every file below a folder, except the list of them."""
-    paths = (path for path in sizes(folder) if path != _UNPACKED)
-    return {path: dataclasses.asdict(_content(os.path.join(folder, path))) for path in paths}
 
 
 def _is_whole(folder: str) -> bool:
     """Tell whether a folder holds exactly the unpacked bytes."""
+    note = os.path.join(folder, _UNPACKED)
     try:
-        expected = json.loads(files.read_regular(os.path.join(folder, _UNPACKED), _NOTE_BYTES))
-        known = {path: content["size"] for path, content in expected.items()}
-        found = {path: size for path, size in sizes(folder).items() if path != _UNPACKED}
-    except (*_NO_FOLDER, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        expected: Mapping[str, _Content] = decode(Mapping[str, _Content], _read_json(note))
+    except (OSError, ValueError):
         return False
-    except OSError as error:
-        if error.errno not in files.IRREGULAR:
-            raise
-        return False
+    found = sizes(folder)
+    del found[_UNPACKED]
     # Read only files of the right size, because the folder may contain anything.
-    if not os.path.islink(folder) and found == known and _contents(folder) == expected:
+    if (
+        not os.path.islink(folder)
+        and found == {path: content.size for path, content in expected.items()}
+        and all(_content(os.path.join(folder, path)) == content for path, content in expected.items())
+    ):
         return True
     _logger.warning("%s: changed since it was unpacked; it is unpacked again", folder)
     return False
 
 
+def _read_json(path: str) -> Any:
+    return parse_json_text(files.read_regular(path, _NOTE_BYTES).decode())
+
+
 def _write_json(path: str, value: Any) -> None:
-    files.write_text(path, json.dumps(value, indent=1) + "\n")
+    files.write_text(path, json.dumps(encode(value), indent=1) + "\n")
+
+
+def is_file(path: str) -> bool:
+    """Tell whether there is a file in the cache; ModelError for a path that is not a regular file."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if stat.S_ISREG(mode):
+        return True
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe"}
+    raise ModelError(
+        f"expected a file in the cache, found {kinds.get(stat.S_IFMT(mode), 'a device or a socket')}; remove"
+        " it, or put the file itself there",
+        where=path,
+    )
+
+
+def sizes(folder: str) -> dict[str, int]:
+    """Return path and bytes of all entries below a folder; -1 for entries that are not regular files."""
+    found = {}
+    for parent, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        for path in (os.path.join(parent, name) for name in (*names, *links)):
+            state = os.lstat(path)
+            found[os.path.relpath(path, folder)] = state.st_size if stat.S_ISREG(state.st_mode) else -1
+    return found
+
+
+def file_digest(path: str, kind: str = "sha256") -> str:
+    """Return the hexadecimal checksum of a file in the cache, from `digests` if it is known.
+
+    A known checksum is used only if the file's size, times, device and inode are unchanged. These include the
+    change time (ctime), which moves with the content and which no program can set back. The cache may be
+    read-only. `kind` is the algorithm, as `hashlib` names it.
+    """
+    root, state = cache_folder(), _state(path)
+    cache = Cache(os.path.join(root, _DIGESTS), 0, _KEPT_DIGESTS)
+    key = entry_key(os.path.relpath(path, root), kind, *map(str, state))
+    known = cache.read_json(key)
+    if isinstance(known, str):
+        return known
+    with open(path, "rb") as stream:
+        found = hashlib.file_digest(stream, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
+    if _state(path) == state and time.time_ns() - max(state[1:3]) > _SETTLED_NS:
+        cache.write_json(key, found)
+    return found
+
+
+def _state(path: str) -> list[int]:
+    state = os.stat(path)
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, state.st_dev]

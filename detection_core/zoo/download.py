@@ -6,7 +6,6 @@ and limit neither the size nor the rate of a response.
 """
 
 import base64
-import dataclasses
 import functools
 import http.client
 import json
@@ -23,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.errors import ModelError, StorageError, one_line, shorten
-from detection_core.progress import ProgressUpdate, RateMeter, Reporter, TerminalReporter, default_reporter
+from detection_core.progress import Progress
 from detection_core.redaction import clean, hide, hide_credentials
 from detection_core.storage import files
 
@@ -32,8 +31,9 @@ _logger = logging.getLogger(__name__)
 _TIMEOUT_SECONDS = 30
 _CHUNK = 1 << 18
 _MEGABYTE = 1_000_000
-_REPORT_SECONDS = 0.5
-_REPORT_SECONDS_IN_LOGS = 10.0
+# Consecutive attempts below the minimum rate, and the first wait, which then doubles.
+_ATTEMPTS = 5
+_WAIT_SECONDS = 1.0
 # Temporary errors, worth a retry.
 _TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 _OK, _PARTIAL, _NOT_SATISFIABLE = 200, 206, 416
@@ -76,22 +76,7 @@ class _NoConnection(_Interrupted):
     """No connection. Retried only if the server has answered before."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Patience:
-    """Retries: consecutive attempts below the minimum rate, and the first wait, which then doubles."""
-
-    attempts: int = 5
-    wait_seconds: float = 1.0
-
-
-def download(
-    address: str,
-    path: str,
-    *,
-    most_bytes: int,
-    patience: Patience | None = None,
-    progress: Reporter | None = None,
-) -> None:
+def download(address: str, path: str, *, most_bytes: int) -> None:
     """Fetch a file, resuming an earlier download.
 
     The caller must prevent concurrent downloads to the same path.
@@ -100,8 +85,6 @@ def download(
         address: http or https; it may hold a name and a password.
         path: local file to create; its folder exists.
         most_bytes: a larger file is refused, and nothing of it is kept.
-        patience: retry settings.
-        progress: shows progress; the default depends on where standard error goes.
 
     Raises:
         Unreachable: when the server does not send the file, or sends more.
@@ -112,23 +95,23 @@ def download(
     if parts.username is not None:
         words = [urllib.parse.unquote(word or "") for word in (parts.username, parts.password)]
         hide(base64.b64encode(":".join(words).encode()).decode())
-    patience, part = patience or Patience(), _Part(path, most_bytes)
+    part = _Part(path, most_bytes)
     failures, most = 0, part.size
     began = most
     while True:
         started = time.monotonic()
         try:
-            _transfer(address, part, progress or default_reporter())
+            _transfer(address, part)
             break
         except _Interrupted as error:
             # The minimum rate also applies to a server that breaks off or starts again.
-            seconds = time.monotonic() - started + patience.wait_seconds
+            seconds = time.monotonic() - started + _WAIT_SECONDS
             failures = 1 if part.size - most > _LOWEST_RATE * seconds else failures + 1
             most = max(most, part.size)
             hopeless = isinstance(error, _NoConnection) and most == began
-            if hopeless or failures >= patience.attempts:
+            if hopeless or failures >= _ATTEMPTS:
                 raise Unreachable(str(error), where=address) from error
-            pause = patience.wait_seconds * 2 ** (failures - 1)
+            pause = _WAIT_SECONDS * 2 ** (failures - 1)
             _logger.warning("%s: %s; trying again in %.3g s", _public(address), error, pause)
             time.sleep(pause)
     part.finish()
@@ -181,7 +164,7 @@ class _Part:
         files.remove_tree(self._note)
 
 
-def _transfer(address: str, part: _Part, report: Reporter) -> None:
+def _transfer(address: str, part: _Part) -> None:
     """Make one request and store the response."""
     import requests
 
@@ -199,15 +182,13 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
     except (requests.RequestException, ValueError) as error:
         raise _NoConnection(_reason(error)) from error
     with response:
-        if response.status_code not in (_OK, _PARTIAL):
-            _after_refusal(response, address, part, done)
-            return
         total = _take_up(response, address, part, done)
+        if total is None:
+            return
         if total > part.most_bytes:
             raise part.refuse(f"{total:,}")
-        if total:
-            _make_room(part, total - part.size)
-        _receive(response, part, total, report)
+        _make_room(part, total - part.size)
+        _receive(response, part, total)
 
 
 @functools.cache
@@ -243,43 +224,30 @@ def _public(address: str) -> str:
     return clean(urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
 
 
-def _after_refusal(response: Any, address: str, part: _Part, done: int) -> None:
-    if response.status_code == _NOT_SATISFIABLE and done:
-        if _range_of(response.headers, address)[1] == done:
-            return  # The file was already complete.
-        part.begin(address, "")
-        raise _Interrupted("the file there is another one than before")
-    text = one_line(f"the server answers {response.status_code} {response.reason}".rstrip(), 200)
-    if response.status_code in _TEMPORARY:
+def _take_up(response: Any, address: str, part: _Part, done: int) -> int | None:
+    """Prepare the part for a response; return the whole size, 0 if unknown, None if the part is complete."""
+    status, headers = response.status_code, response.headers
+    # A validator for If-Range: a strong ETag, or else a date.
+    etag = headers.get("ETag") or ""
+    version = etag if etag.startswith('"') else headers.get("Last-Modified") or ""
+    if status == _OK:
+        part.begin(address, version)
+        length = _parse(headers, "Content-Length", _SIZE, address)
+        return int(length[0]) if length else 0
+    if status == _PARTIAL or (status == _NOT_SATISFIABLE and done):
+        place = _parse(headers, "Content-Range", _CONTENT_RANGE, address)
+        start, total = place.groups("-1") if place else ("-1", "*")
+        whole = int(total) if total != "*" else 0
+        if status == _PARTIAL and int(start) == done and version in ("", part.version(address)):
+            return whole
+        if status == _NOT_SATISFIABLE and whole == done:
+            return None
+        part.discard()
+        raise _Interrupted("the server sends another part, or a part of another version, than was asked for")
+    text = one_line(f"the server answers {status} {response.reason}".rstrip(), 200)
+    if status in _TEMPORARY:
         raise _Interrupted(text)
     raise Unreachable(text, where=address)
-
-
-def _take_up(response: Any, address: str, part: _Part, done: int) -> int:
-    """Prepare the part for a response; return the size of the whole file, 0 if unknown."""
-    if response.status_code == _PARTIAL:
-        start, total = _range_of(response.headers, address)
-        if start == done and _version(response.headers) in ("", part.version(address)):
-            return total
-        part.begin(address, "")
-        raise _Interrupted("the server sends another part, or a part of another version, than was asked for")
-    part.begin(address, _version(response.headers))
-    length = response.headers.get("Content-Length")
-    if length is None:
-        return 0
-    if not _SIZE.fullmatch(length):
-        raise _no_size("Content-Length", length, address)
-    return int(length)
-
-
-def _no_size(header: str, value: str, address: str) -> Unreachable:
-    return Unreachable(f"expected sizes in bytes as {header}, found {shorten(value, 60)}", where=address)
-
-
-def _version(headers: Mapping[str, str]) -> str:
-    """Return a validator for If-Range: a strong ETag, or else a date."""
-    etag = headers.get("ETag") or ""
-    return etag if etag.startswith('"') else headers.get("Last-Modified") or ""
 
 
 # Python refuses to convert thousands of digits.
@@ -287,15 +255,14 @@ _SIZE = re.compile(r"\d{1,18}", re.ASCII)
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", re.ASCII)
 
 
-def _range_of(headers: Mapping[str, str], address: str) -> tuple[int, int]:
-    """Return a range's start (else -1) and the whole size (else 0); raise Unreachable if invalid."""
-    value = headers.get("Content-Range")
-    if value is None:
-        return -1, 0
-    match = _CONTENT_RANGE.fullmatch(value)
-    if match is None:
-        raise _no_size("Content-Range", value, address)
-    return int(match[1] or -1), int(match[2]) if match[2] != "*" else 0
+def _parse(
+    headers: Mapping[str, str], name: str, form: re.Pattern[str], address: str
+) -> re.Match[str] | None:
+    value = headers.get(name)
+    match = form.fullmatch(value) if value is not None else None
+    if value is not None and match is None:
+        raise Unreachable(f"expected sizes in bytes as {name}, found {shorten(value, 60)}", where=address)
+    return match
 
 
 def _make_room(part: _Part, needed: int) -> None:
@@ -309,21 +276,16 @@ def _make_room(part: _Part, needed: int) -> None:
         )
 
 
-def _receive(response: Any, part: _Part, total: int, report: Reporter) -> None:
-    meter, shown = RateMeter(), time.monotonic()
-    every = _REPORT_SECONDS if isinstance(report, TerminalReporter) else _REPORT_SECONDS_IN_LOGS
-    done = part.size
-    meter.mark(done)
-    most = total or part.most_bytes
-    with open(part.file, "ab") as file:
+def _receive(response: Any, part: _Part, total: int) -> None:
+    done, most = part.size, total or part.most_bytes
+    shown = Progress("download", total=total, done=done, unit="megabyte", per_unit=_MEGABYTE)
+    with open(part.file, "ab") as file, shown as progress:
         for chunk in _chunks(response):
             done += len(chunk)
             if done > most:
                 raise part.refuse(f"that the server sends more than {most:,}")
             file.write(chunk)
-            if time.monotonic() - shown >= every or done == total:
-                shown = time.monotonic()
-                report(_update(done, total, meter.mark(done)))
+            progress.advance(len(chunk))
     if total and done < total:
         raise _Interrupted(f"the connection broke after {done:,} of {total:,} bytes")
 
@@ -353,16 +315,6 @@ def _chunks(response: Any) -> Iterator[bytes]:
                 )
             received, waited = 0, 0.0
         yield chunk
-
-
-def _update(done: int, total: int, rate: float) -> ProgressUpdate:
-    return ProgressUpdate(
-        job="download",
-        done=-(-done // _MEGABYTE),
-        total=-(-total // _MEGABYTE),
-        unit="megabyte",
-        rate=rate / _MEGABYTE,
-    )
 
 
 def _reason(error: BaseException) -> str:

@@ -11,15 +11,14 @@ import difflib
 import functools
 import math
 import string
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from detection_core.artifacts.json_values import decode, encode
 from detection_core.bounded.plain_yaml import parse_yaml
 from detection_core.errors import ConfigError, shorten
 
-_T = TypeVar("_T")
 _N = TypeVar("_N", bound="Network")
 
 Speed = Literal["fast", "balanced", "accurate"]
@@ -81,11 +80,6 @@ class Kind:
     small_batch: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     short_training: Mapping[str, float] = dataclasses.field(default_factory=dict)
     keypoint_class: str = ""
-
-    def __post_init__(self) -> None:
-        _one_of("weights", self.weights, ("", "automl", "tensorflow_1"))
-        _one_of("finds", self.finds, FINDINGS)
-        _one_of("optimizer", self.optimizer, ("momentum_optimizer", "adam_optimizer"))
 
     @property
     def optimizer_path(self) -> str:
@@ -154,11 +148,6 @@ class Network:
     coco_map: float | None = None
     from_scratch: bool = False
     values: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _one_of("speed", self.speed, SPEEDS)
-        if min(self.side, self.parameters, self.multiply_adds) < 1 or self.training_bytes < 0:
-            raise ValueError("expected positive numbers, found others; correct them")
 
     def text(self, num_classes: int | None = None, **values: str) -> str:
         """Return its config in text format; None leaves `num_classes` out, `values` replace its own."""
@@ -318,12 +307,10 @@ def _read_all() -> Networks:
     for folder in sorted(families.iterdir(), key=lambda folder: folder.name):
         file = folder / "networks.yaml"
         if file.is_file():
-            entries: tuple[dict[str, Any], ...] = read_networks(file.read_text("utf-8"), str(file))
-            for names, found in zip(cast(tuple[dict[str, Any], ...], known), entries, strict=True):
-                if twice := sorted(names.keys() & found.keys()):
-                    text = f"expected names that no other family has, found {', '.join(twice)}; change them"
-                    raise ConfigError(text, where=str(file))
-                names.update(found)
+            found = read_networks(file.read_text("utf-8"), str(file))
+            known.kinds.update(found.kinds)
+            known.networks.update(found.networks)
+            known.not_built.update(found.not_built)
     return known
 
 
@@ -332,46 +319,22 @@ class _File:
     kinds: Mapping[str, Mapping[str, Any]]
     networks: Mapping[str, Mapping[str, Any]]
     parts: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
-    not_built: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    not_built: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def read_networks(text: str, where: str) -> Networks:
-    """Read the text of a family's file. Raises ConfigError naming the file and the entry that is wrong."""
-    try:
-        file = _decode(_File, parse_yaml(text, where), "")
-        kinds = {name: _kind(name, entry, file.parts) for name, entry in file.kinds.items()}
-        networks = {name: _network(name, entry, kinds) for name, entry in file.networks.items()}
-    except ValueError as e:
-        raise ConfigError(str(e), where=where) from e
-    return Networks(kinds, networks, dict(file.not_built))
+    """Read the text of a family's file; ValueError for a value of a wrong type, which it names.
 
-
-def _kind(name: str, entry: Mapping[str, Any], parts: Mapping[str, str | int | float]) -> Kind:
-    kind = _decode(Kind, entry, f"kinds.{name}")
-    return dataclasses.replace(kind, values={**parts, **kind.values})
-
-
-def _network(name: str, entry: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Network:
-    at = f"networks.{name}"
-    _one_of(f"{at}.kind", entry.get("kind"), kinds)
-    cls = PublishedModel if "published" in entry else Network
-    network = _decode(cls, {**entry, "name": name, "kind": encode(kinds[entry["kind"]])}, at)
-    try:
-        network.text()
-    except (ValueError, TypeError) as e:
-        raise ValueError(f"{at}: {e}") from e
-    return network
-
-
-def _decode(cls: type[_T], value: Any, at: str) -> _T:
-    """Convert a value to a dataclass; unknown keys are refused."""
-    keys = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    for key in value if isinstance(value, dict) else ():
-        _one_of(f"a key of {at}" if at else "a key", key, keys)
-    return cast(_T, decode(cls, value, at))
-
-
-def _one_of(what: str, value: Any, allowed: Collection[str]) -> None:
-    if value not in allowed:
-        names = ", ".join(name or "nothing" for name in allowed)
-        raise ValueError(f"expected one of {names} as {what}, found {shorten(value)}; correct it")
+    A test checks names, allowed values and placeholders of all files.
+    """
+    file: _File = decode(_File, parse_yaml(text, where))
+    kinds: dict[str, Kind] = {}
+    for name, entry in file.kinds.items():
+        kind = decode(Kind, entry, f"kinds.{name}")
+        kinds[name] = dataclasses.replace(kind, values={**file.parts, **kind.values})
+    networks = {}
+    for name, entry in file.networks.items():
+        cls = PublishedModel if "published" in entry else Network
+        values = {**entry, "name": name, "kind": encode(kinds[entry["kind"]])}
+        networks[name] = decode(cls, values, f"networks.{name}")
+    return Networks(kinds, networks, file.not_built)

@@ -3,7 +3,6 @@
 import dataclasses
 
 from detection_core.errors import ConfigError, shorten
-from detection_core.progress import Reporter
 from detection_core.zoo.cache import FetchedModel, fetch_file, fetch_model
 from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES, PublishedBackbone
 from detection_core.zoo.networks import find_model
@@ -31,7 +30,7 @@ def is_named(start: str) -> bool:
     return start.startswith(ZOO) or start.partition(":")[0] == IMAGENET
 
 
-def fetch_start(start: str, *, mirror: str = "", progress: Reporter | None = None) -> FetchedStart:
+def fetch_start(start: str, *, mirror: str = "") -> FetchedStart:
     """Return initial weights; fetch published ones if they are not cached.
 
     `start` is `zoo:NAME`, the name of a `PublishedBackbone`, or a path, which is returned unchanged. See
@@ -45,7 +44,7 @@ def fetch_start(start: str, *, mirror: str = "", progress: Reporter | None = Non
     if not is_named(start):
         return FetchedStart(path=start)
     if start.startswith(ZOO):
-        model = fetch_model(find_model(start.removeprefix(ZOO)), mirror=mirror, progress=progress)
+        model = fetch_model(find_model(start.removeprefix(ZOO)), mirror=mirror)
         return FetchedStart(path=model.checkpoint, model=model)
     backbone = next((known for known in PUBLISHED_BACKBONES if known.name == start), None)
     if backbone is None:
@@ -53,4 +52,4 @@ def fetch_start(start: str, *, mirror: str = "", progress: Reporter | None = Non
         raise ConfigError(
             f"expected one of {names}, found {shorten(start)}; correct the name", where=IMAGENET
         )
-    return FetchedStart(path=fetch_file(backbone.file, mirror=mirror, progress=progress), backbone=backbone)
+    return FetchedStart(path=fetch_file(backbone.file, mirror=mirror), backbone=backbone)

@@ -114,10 +114,18 @@ def _listed_arguments(command: Callable[..., Result], computed: Mapping[str, Com
 
 
 def _read_argument(words: str, given: str | Mapping[str, Any]) -> Argument:
-    """Return the argument of an entry: its flags with a metavar, and its help or options."""
+    """Return the argument of an entry: its flags with a metavar, and its help or options.
+
+    An option `job` names the component whose parameter of this name has the default.
+    """
     first, *rest = words.split()
     is_flag = first.startswith("-")
     options = {"help": given} | ({"default": ""} if is_flag else {}) if isinstance(given, str) else {**given}
+    if "job" in options:
+        from component_specs import JOBS
+
+        default = getattr(JOBS[options.pop("job")], first.lstrip("-").replace("-", "_"))
+        options |= {"default": default, "help": f"{options['help']} (default: {default:g})"}
     named = options.get("type") or type(options.get("default")).__name__
     if named in _TYPES:
         options["type"] = _TYPES[named]

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pipeline.doctor.finding import Finding
     from pipeline.settings.workflow_settings import PipelineSettings
 
-_WIDTHS = 8, 10  # state and name of a check
-
 
 @verb("detflow doctor --cluster --settings examples/kubeflow/settings.yaml", server_arguments)
 def doctor(arguments: argparse.Namespace) -> Result:
@@ -97,7 +95,7 @@ def describe(found: list[Finding]) -> Result:
     counts = {state: sum(f.state is state for f in found) for state in State}
     shown = {State.PROBLEM: "problems", State.UNKNOWN: "could not be seen", State.NOTE: "notes"}
     totals = ", ".join(f"{name}: {counts[state]}" for state, name in shown.items())
-    tables = (Table(rows, header=False, min_widths=_WIDTHS),) if rows else ()
+    tables = (Table(rows, header=False),) if rows else ()
     healthy = not counts[State.PROBLEM]
     return Result(
         text=Page((*tables, f"\n{totals}")),

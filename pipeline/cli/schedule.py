@@ -19,7 +19,7 @@ from pipeline.tables import Table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
-    from pipeline.kubeflow.recurring_run import Schedule
+    from pipeline.kubeflow.schedules import Schedule
     from pipeline.kubeflow.submission import Source
     from pipeline.schedule.trigger import Trigger
     from pipeline.settings.schedule_settings import ScheduleSettings
@@ -181,13 +181,14 @@ def run_local(arguments: argparse.Namespace) -> Result:
     """Run a workflow by its schedule on this machine, until stopped."""
     from pipeline.local.workspace import Workspace
     from pipeline.schedule.local_scheduler import LocalSchedule
-    from pipeline.schedule.systemd import crontab_line, systemd_units
+    from pipeline.schedule.systemd import systemd_units
     from pipeline.schedule.trigger import require_future
     from pipeline.settings.settings_file import load_settings
 
-    printing = arguments.print_systemd or arguments.print_crontab
     overrides, files = arguments.overrides, [os.path.abspath(f) for f in arguments.override_files]
-    settings = load_settings(arguments.settings, overrides, override_files=files, check_files=not printing)
+    settings = load_settings(
+        arguments.settings, overrides, override_files=files, check_files=not arguments.print_systemd
+    )
     trigger = settings.schedule.trigger(arguments.settings)
     require_future(trigger, arguments.settings)
     name = settings.schedule.name or settings.name
@@ -198,11 +199,6 @@ def run_local(arguments: argparse.Namespace) -> Result:
     if arguments.print_systemd:
         units = systemd_units(name, trigger, [*_program(), *workflow], os.getcwd())
         return Result(text=units, data={"units": units})
-    if arguments.print_crontab:
-        # Lock a separate file, because an editor replaces the settings file and so drops the lock.
-        lock = os.path.join(os.path.abspath(settings.workspace), ".cron.lock")
-        line = crontab_line(trigger, [*_program(), *workflow], os.getcwd(), lock)
-        return Result(text=line, data={"crontab": line})
     _logger.info("schedule | %s: %s", name, trigger.describe())
     command = [*python_command("pipeline.cli"), *workflow]
     is_running = Workspace(settings.workspace).is_locked

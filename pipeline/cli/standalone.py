@@ -3,16 +3,13 @@
 import argparse
 import importlib
 import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.cli.base import (
-    Argument,
     Result,
-    argument,
     given_model,
     load_config,
     make_folder,
@@ -40,14 +37,20 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 def _run_step(
     component: str, report: "JsonFile[Any]", written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
-    """Run a step with outputs in `--output`; return its report, from the output `written_to`."""
+    """Run a step with outputs in `--output`; return its report, from the output `written_to`.
+
+    Parameters that are not among the fields are the arguments of their names; overrides are in the config.
+    """
     from component_specs import JOBS
     from component_specs.annotations import job_fields
+    from components.runtime.bind import decode_parameters
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     job_type = JOBS[component]
     declared = job_fields(job_type)
+    named = {name: value for name, value in vars(arguments).items() if name not in ("overrides", *fields)}
+    fields |= decode_parameters(job_type, named)
     with output_folder(arguments.output) as output:
         folders = {name: os.path.join(output, name) for name in declared.outputs}
         for folder in folders.values():
@@ -59,21 +62,6 @@ def _run_step(
         with native_output_to(os.path.join(output, "native.log")):
             importlib.import_module(f"components.{component}.run").run(job)
         return report.encode(report.read(folders[written_to]))
-
-
-def _gate_arguments() -> Iterator[Argument]:
-    """Yield the arguments whose defaults are those of the component."""
-    from component_specs import TFLiteExporterJob as Job
-
-    for flag, given, text in (
-        ("--max-detections", "N", "maximum number of boxes of a file"),
-        ("--representative-examples", "N", "training images that calibrate post-training quantization"),
-        ("--max-map-drop", None, "how far mAP@.50 may fall"),
-    ):
-        default = getattr(Job, flag[2:].replace("-", "_"))
-        yield argument(
-            flag, type=type(default), default=default, metavar=given, help=f"{text} (default: {default:g})"
-        )
 
 
 @verb("detflow train --config pipeline.config --examples build/examples --output build/trained", resumes=True)
@@ -160,8 +148,6 @@ def evaluate(arguments: argparse.Namespace) -> Result:
     for name, given in (("model", arguments.model or arguments.detections), ("examples", arguments.examples)):
         if not given:
             raise ConfigError("expected a folder, found none", where=f"--{name}")
-    from component_specs import EvaluatorJob
-    from components.runtime.bind import decode_parameters
     from detection_core.artifacts.evaluation import METRICS
     from detection_core.ops.tile_options import parse_tiles
 
@@ -173,12 +159,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         # Detections are not signed, models are.
         model=one_model(arguments) if arguments.model else given_model(arguments.detections),
         baseline=given_model(arguments.baseline),
-        split=arguments.split,
-        slices=arguments.slices,
-        write_detections=arguments.write_detections,
-        trust=arguments.trust,
         tiles=parse_tiles(arguments.tiles),
-        **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
     )
     return _evaluation_result(data, arguments)
 
@@ -262,13 +243,10 @@ def quantize(arguments: argparse.Namespace) -> Result:
 
 @verb(
     "detflow export --model build/trained/model --quantized-model build/quantized/quantized_model "
-    "--examples build/examples --output build/exported",
-    _gate_arguments,
+    "--examples build/examples --output build/exported"
 )
 def export(arguments: argparse.Namespace) -> Result:
     """Write TensorFlow Lite files and refuse those that lost accuracy."""
-    from component_specs import TFLiteExporterJob
-    from components.runtime.bind import decode_parameters
     from detection_core.artifacts.parity import PARITY
 
     data = _run_step(
@@ -278,14 +256,7 @@ def export(arguments: argparse.Namespace) -> Result:
         arguments,
         model=given_model(arguments.model),
         quantized_model=arguments.quantized_model,
-        split=arguments.split,
-        max_map_drop=arguments.max_map_drop,
-        form=arguments.form,
         headless=not arguments.no_headless,
-        use_regular_nms=arguments.use_regular_nms,
-        max_detections=arguments.max_detections,
-        representative_examples=arguments.representative_examples,
-        **decode_parameters(TFLiteExporterJob, {"formats": arguments.formats, "limits": arguments.limits}),
     )
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
     text = f"files: {os.path.join(arguments.output, 'tflite')}\n{verdict}"

@@ -12,12 +12,10 @@ import os
 import re
 import select
 import signal
-import struct
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from detection_core import model_use
 from detection_core.errors import ConfigError, DetectionError, ModelError
@@ -40,13 +38,6 @@ _NATIVE_ENDS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, si
 _PR_SET_PDEATHSIG = 1
 
 
-class _Limits(NamedTuple):
-    """Limits of a model: seconds, and bytes of memory; 0: a share of the available memory."""
-
-    seconds: float
-    memory: int
-
-
 def supervise(words: Sequence[str]) -> int | None:
     """Fork: the child returns None and runs the verb, the parent returns its exit code.
 
@@ -58,10 +49,10 @@ def supervise(words: Sequence[str]) -> int | None:
         return None
     as_json = any(len(word) > 2 and "--json".startswith(word) for word in words)
     try:
-        limits = _Limits(_number(SECONDS, _SECONDS), int(_number(GIGABYTES, 0.0) * 1e9))
+        seconds, most_bytes = _number(SECONDS, _SECONDS), int(_number(GIGABYTES, 0.0) * 1e9)
     except ConfigError as error:
         return write_error(error, as_json=as_json)
-    board, parent = _Board(), os.getpid()
+    board, parent = _Board.from_buffer(mmap.mmap(-1, ctypes.sizeof(_Board))), os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*_HANDED_ON, signal.SIGCHLD))
     try:
         child = os.fork()
@@ -73,7 +64,7 @@ def supervise(words: Sequence[str]) -> int | None:
         model_use.listener, interruption.listener = board.note_model, board.note_signal
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return None
-    supervisor = _Supervisor(child, board, limits)
+    supervisor = _Supervisor(child, board, seconds, most_bytes)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         return supervisor.wait()
@@ -101,47 +92,42 @@ def _end_with(parent: int) -> None:
         os._exit(128 + signal.SIGKILL)
 
 
-class _Board:
-    """Shared memory with the child's notes, which outlives the child."""
+class _Board(ctypes.Structure):
+    """The child's notes, in shared memory that outlives the child.
 
-    _USES, _SIGNALLED, _PATH = struct.Struct("<Q"), struct.Struct("<d"), struct.Struct("<I2000s")
-    _SIGNALLED_AT, _PATH_AT = 8, 16
+    Attributes:
+        uses: number of begun and ended uses of a model: odd during a use.
+        signalled: time of the last signal, on the clock shared by both processes.
+    """
 
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, self._PATH_AT + self._PATH.size)
+    uses: int
+    signalled: float
+    _path: bytes
+    _fields_ = (("uses", ctypes.c_uint64), ("signalled", ctypes.c_double), ("_path", ctypes.c_char * 2000))
 
     def note_model(self, path: str) -> None:
         """Record that the use of a model begins, or with "" that it ends."""
-        if path:
-            content = os.fsencode(path)
-            self._PATH.pack_into(self._memory, self._PATH_AT, min(len(content), 2000), content)
-        self._USES.pack_into(self._memory, 0, self.uses + 1)
+        self._path = os.fsencode(path)[:2000] or self._path
+        self.uses += 1
 
     def note_signal(self, number: int) -> None:
-        self._SIGNALLED.pack_into(self._memory, self._SIGNALLED_AT, time.monotonic())
-
-    @property
-    def uses(self) -> int:
-        """Number of begun and ended uses: odd during a use."""
-        return int(self._USES.unpack_from(self._memory)[0])
-
-    @property
-    def signalled(self) -> float:
-        """Time of the last signal, on the clock shared by both processes."""
-        return float(self._SIGNALLED.unpack_from(self._memory, self._SIGNALLED_AT)[0])
+        self.signalled = time.monotonic()
 
     @property
     def model(self) -> str:
         """The last model in use, or ""."""
-        size, content = self._PATH.unpack_from(self._memory, self._PATH_AT)
-        return os.fsdecode(content[:size])
+        return os.fsdecode(self._path)
 
 
 class _Supervisor:
-    """Waits for the child, forwards signals, and kills it beyond its limits."""
+    """Waits for the child, forwards signals, and kills it beyond its limits.
 
-    def __init__(self, child: int, board: _Board, limits: _Limits) -> None:
-        self._child, self._board, self._limits = child, board, limits
+    A model may take some seconds, and some bytes of memory; 0: a share of the available memory.
+    """
+
+    def __init__(self, child: int, board: _Board, seconds: float, most_bytes: int) -> None:
+        self._child, self._board = child, board
+        self._seconds, self._most_bytes = seconds, most_bytes
         self._uses, self._spent, self._most_memory = 0, 0.0, 0
         self._signals, writing = os.pipe()
         os.set_blocking(self._signals, False)
@@ -178,13 +164,13 @@ class _Supervisor:
         if uses != self._uses:
             self._uses, self._spent = uses, 0.0
             free = _available()
-            self._most_memory = self._limits.memory or (int(_MEMORY_SHARE * (free + memory)) if free else 0)
+            self._most_memory = self._most_bytes or (int(_MEMORY_SHARE * (free + memory)) if free else 0)
         if uses % 2 == 0:
             return
         self._spent += seconds
-        limit = self._limits.seconds
-        if self._spent > limit:
-            self._end(f"that has not come back after {limit:g} seconds", f"{SECONDS} if it is only slow")
+        if self._spent > self._seconds:
+            found = f"that has not come back after {self._seconds:g} seconds"
+            self._end(found, f"{SECONDS} if it is only slow")
         if memory > self._most_memory > 0:
             most = f"{self._most_memory / 1e9:.1f} GB of memory"
             self._end(f"that takes more than {most}", f"{GIGABYTES} if it needs them")

@@ -61,7 +61,6 @@ def visible(look: Callable[[Cluster], Iterable[Finding]]) -> Callable[[Cluster],
         except ForbiddenError as e:
             yield unknown(str(e), f"{_ASK}, or look with an account that may")
 
-    careful.__doc__ = look.__doc__
     return careful
 
 

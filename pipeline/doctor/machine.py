@@ -107,32 +107,6 @@ def _faults() -> tuple[list[str], int]:
     return faults, len(applicable)
 
 
-def check_lock() -> Iterator[Finding]:
-    """Compare the installed packages with the lock file of this checkout."""
-    path = os.path.join(os.path.dirname(__file__), "..", "..", "requirements.lock")
-    try:
-        with open(path, encoding="utf-8") as f:
-            pins = read_lock(f.read())
-    except OSError:
-        yield ok("no requirements.lock beside the code, as it is not a checkout")
-        return
-    found = {name: versions().get(name) for name in pins}
-    other = [f"{n} {found[n] or 'missing'} (lock: {pins[n]})" for n in pins if found[n] != pins[n]]
-    if other:
-        yield note(
-            f"{len(other)} of {len(pins)} packages are not those of requirements.lock: {_some(other)}",
-            "`make setup` installs what the tests ran with",
-        )
-    else:
-        yield ok(f"{len(pins)} packages, all as in requirements.lock")
-
-
-def read_lock(text: str) -> dict[str, str]:
-    """Return the pins of a lock file, normalized name to version."""
-    pins = re.findall(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", text, re.MULTILINE)
-    return {normalized(name): version for name, version in pins}
-
-
 def _some(faults: list[str]) -> str:
     more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     return ", ".join(faults[:_SHOWN]) + more
@@ -313,7 +287,6 @@ MACHINE_CHECKS: tuple[Check[Machine], ...] = (
     Check("python", lambda machine: check_python()),
     Check("packages", lambda machine: check_packages()),
     Check("extras", lambda machine: check_extras()),
-    Check("lock", lambda machine: check_lock()),
     Check("processor", check_processor),
     Check("memory", check_memory),
     Check("gpu", check_gpu),

@@ -100,14 +100,10 @@ class Connection:
         """Return the address of a page of the user interface, such as `runs/details/ID`."""
         return f"{self._ui_host}/#/{page}"
 
-    def is_at_least(self, version: str) -> bool:
-        """Tell whether the server is known to have at least a version, such as 2.17."""
-        numbers = _numbers(self.server_version)
-        return numbers is not None and numbers >= tuple(map(int, version.split(".")))
-
     def is_before(self, version: str) -> bool:
-        """Tell whether the server is known to be older than a version."""
-        return _numbers(self.server_version) is not None and not self.is_at_least(version)
+        """Tell whether the server is known to be older than a version, such as 2.17."""
+        numbers = _numbers(self.server_version)
+        return numbers is not None and numbers < tuple(map(int, version.split(".")))
 
     def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
         """Read a URL that the client has no function for.
@@ -116,7 +112,8 @@ class Connection:
         `doing`.
         """
         pool = self.api_client.rest_client.pool_manager
-        with pool.end_only() if end_only else contextlib.nullcontext():
+        pool.end_only = end_only
+        try:
             answer = self.call(
                 doing,
                 self.api_client.call_api,
@@ -127,6 +124,8 @@ class Connection:
                 _return_http_data_only=True,
                 _preload_content=False,
             )
+        finally:
+            pool.end_only = False
         return str(answer.data.decode("utf-8", "replace"))
 
     def _check_health(self) -> None:
@@ -160,15 +159,13 @@ class Connection:
                 "expected a namespace, as each user of this server has one, found none; give --namespace",
                 where=self.host,
             )
-        version = str(health.get("tag_name") or health.get("apiServerTagName") or "")
-        numbers = _numbers(version)
-        if numbers and numbers < tuple(map(int, OLDEST_SERVER.split("."))):
+        self.server_version = str(health.get("tag_name") or health.get("apiServerTagName") or "")
+        if self.is_before(OLDEST_SERVER):
             raise ClusterError(
-                f"expected a server {OLDEST_SERVER} or newer, found {version}; upgrade it: older ones do not "
-                "run what kfp compiles today",
+                f"expected a server {OLDEST_SERVER} or newer, found {self.server_version}; upgrade it: older"
+                " ones do not run what kfp compiles today",
                 where=self.host,
             )
-        self.server_version = version
 
 
 def forget_namespace(client: kfp.Client) -> None:
@@ -252,21 +249,15 @@ def bounded_rest(configuration: Any, timeout: int) -> Any:
 
 
 class _BoundedPool:
-    """A connection pool that reads answers in chunks, within the limits."""
+    """A connection pool that reads answers in chunks, within the limits.
+
+    With `end_only` the end of a longer answer, such as a log, is kept instead of refusing it.
+    """
 
     def __init__(self, pool: Any, timeout: int) -> None:
         self._pool = pool
         self._timeout = timeout
-        self._end_only = False
-
-    @contextlib.contextmanager
-    def end_only(self) -> Iterator[None]:
-        """Keep the end of longer answers, such as logs, instead of refusing them."""
-        self._end_only = True
-        try:
-            yield
-        finally:
-            self._end_only = False
+        self.end_only = False
 
     def request(self, method: str, url: str, **more: Any) -> Any:
         """Send a request and return its answer, completely read."""
@@ -291,7 +282,7 @@ class _BoundedPool:
 
         most, until = ANSWER_MIB << 20, time.monotonic() + self._timeout
         announced = answer.headers.get("Content-Length", "")
-        if _SIZE.fullmatch(announced) and int(announced) > most and not self._end_only:
+        if _SIZE.fullmatch(announced) and int(announced) > most and not self.end_only:
             answer.close()
             raise _too_large(f"{int(announced) / (1 << 20):,.0f} MiB")
         pieces: collections.deque[bytes] = collections.deque()
@@ -299,7 +290,7 @@ class _BoundedPool:
         while piece := answer.read1(_CHUNK):
             pieces.append(piece)
             size += len(piece)
-            if size > most and not self._end_only:
+            if size > most and not self.end_only:
                 answer.close()
                 raise _too_large(f"more than {ANSWER_MIB} MiB")
             while size > most:

@@ -113,7 +113,7 @@ def pipeline_name(name: str) -> str:
 def _signature_parameter(parameter: RunParameter, steps: Mapping[str, Step]) -> inspect.Parameter:
     step, field = next((steps[s], f) for s, f in parameter.targets if s in steps)
     declared = job_fields(JOBS[step.component]).parameters[field]
-    default = declared.encode(step.parameters.get(field, declared.default))
+    default = declared.codec.encode(step.parameters.get(field, declared.default))
     return inspect.Parameter(
         parameter.name, inspect.Parameter.KEYWORD_ONLY, annotation=parameter_type(parameter), default=default
     )
@@ -137,7 +137,7 @@ def _add_tasks(
         values: dict[str, Any] = {
             name: tasks[CHECKER if isinstance(value, FromCheck) else value.step].outputs[value.name]
             if isinstance(value, FromCheck | FromResult)
-            else declared[name].encode(value)
+            else declared[name].codec.encode(value)
             for name, value in step.parameters.items()
         }
         for name, source in step.inputs.items():
@@ -174,8 +174,6 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
     _mount(task, task_settings)
     for name, value in task_settings.env.items():
         task.set_env_variable(name, value)
-    for label, value in task_settings.node_selector.items():
-        kubernetes.add_node_selector(task, label_key=label, label_value=value)
     for toleration in task_settings.tolerations:
         kubernetes.add_toleration(task, **toleration)
     if task_settings.retries:
@@ -209,18 +207,19 @@ def _set_resources(task: Any, task_settings: TaskSettings) -> None:
 
 
 def _mount(task: Any, task_settings: TaskSettings) -> None:
+    """Add what has a name in the cluster: labels of nodes, volumes and variables."""
     from kfp import kubernetes
 
-    for claim, folder in task_settings.pvcs.items():
-        kubernetes.mount_pvc(task, pvc_name=claim, mount_path=folder)
-    for secret, variables in task_settings.secret_env.items():
-        kubernetes.use_secret_as_env(task, secret_name=secret, secret_key_to_env=variables)
-    for secret, folder in task_settings.secret_volumes.items():
-        kubernetes.use_secret_as_volume(task, secret_name=secret, mount_path=folder)
-    for config_map, variables in task_settings.config_map_env.items():
-        kubernetes.use_config_map_as_env(task, config_map_name=config_map, config_map_key_to_env=variables)
-    for config_map, folder in task_settings.config_map_volumes.items():
-        kubernetes.use_config_map_as_volume(task, config_map_name=config_map, mount_path=folder)
+    for given, add in (
+        (task_settings.node_selector, kubernetes.add_node_selector),
+        (task_settings.pvcs, kubernetes.mount_pvc),
+        (task_settings.secret_env, kubernetes.use_secret_as_env),
+        (task_settings.secret_volumes, kubernetes.use_secret_as_volume),
+        (task_settings.config_map_env, kubernetes.use_config_map_as_env),
+        (task_settings.config_map_volumes, kubernetes.use_config_map_as_volume),
+    ):
+        for name, value in given.items():
+            add(task, name, value)
     if task_settings.shared_memory:
         kubernetes.empty_dir_mount(
             task,

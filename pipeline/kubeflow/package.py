@@ -6,14 +6,15 @@ import graphlib
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from components.run_checker import placeholders
 from components.run_checker.run import FILLED
 from detection_core.bounded.plain_yaml import parse_yaml_documents
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, one_line
 from detection_core.storage import files
+from pipeline.extras import require
 from pipeline.kubeflow.api_errors import OLDEST_SERVER
 from pipeline.kubeflow.kfp_rules import SCHEMA_VERSION
 from pipeline.run_parameters import Parameter
@@ -116,31 +117,13 @@ def _root(spec: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-_COMPONENT = (
-    "dag", "dag.tasks", "dag.tasks.*", "dag.tasks.*.componentRef", "dag.tasks.*.inputs",
-    "dag.tasks.*.inputs.parameters", "dag.tasks.*.inputs.parameters.*", "inputDefinitions",
-    "inputDefinitions.parameters", "inputDefinitions.parameters.*",
-)  # fmt: skip
-# Paths whose value, if any, must be a mapping; `*` matches every key.
-_MAPPINGS = (
-    "pipelineInfo",
-    "root",
-    *(f"root.{path}" for path in _COMPONENT),
-    "components",
-    "components.*",
-    *(f"components.*.{path}" for path in _COMPONENT),
-    "deploymentSpec",
-    "deploymentSpec.executors",
-    "deploymentSpec.executors.*",
-)
-
-
 def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
     """Read a compiled pipeline file; return the pipeline, and all documents of the file, including it.
 
     Raises:
-        ConfigError: when it is not a compiled pipeline, or no server accepts it; naming the key.
+        ConfigError: without kfp; when it is not a compiled pipeline, or no server accepts it; naming the key.
     """
+    require("cluster", "a package for Kubeflow Pipelines")
     text = files.read_user_text(path, what="pipeline file")
     documents = [document for document in parse_yaml_documents(text, path) if document]
     specs = [d for d in documents if isinstance(d, dict) and "pipelineInfo" in d]
@@ -153,8 +136,7 @@ def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
         )
     for document in documents:
         _check_keys(document, path)
-    spec = specs[0]
-    version = spec.get("schemaVersion")
+    version = specs[0].get("schemaVersion")
     if version != SCHEMA_VERSION:
         remedy = (
             "its kfp is newer than all servers that this version knows: compile it with an older one"
@@ -162,8 +144,7 @@ def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
             else f"compile it with kfp {OLDEST_SERVER} or newer"
         )
         raise ConfigError(f"expected schemaVersion {SCHEMA_VERSION}, found {version}; {remedy}", where=path)
-    _check_shape(spec, path)
-    return spec, documents
+    return _parsed(specs[0], path), documents
 
 
 def _numbers(version: object) -> tuple[int, ...]:
@@ -186,41 +167,29 @@ def _check_keys(document: Any, path: str) -> None:
             left += value
 
 
-def _check_shape(spec: Mapping[str, Any], path: str) -> None:
-    if "pipeline_spec" in spec:
+def _parsed(document: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return a pipeline as the server parses it, without fields that only a newer kfp knows."""
+    from google.protobuf import json_format
+    from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
+
+    if "pipeline_spec" in document:
         raise ConfigError(
             "expected a compiled pipeline, found the key pipeline_spec, under which a server returns one; "
             "take the content of that key",
             where=path,
         )
-    for mapping in _MAPPINGS:
-        for key, value in _at(spec, mapping.split(".")):
-            if not isinstance(value, dict):
-                raise _mistaken(key, "a mapping", value, path)
-    if "root" not in spec:
-        raise _mistaken("root", "a mapping", None, path)
-    for key in ("pipelineInfo.name", "defaultPipelineRoot"):
-        for _, value in _at(spec, key.split(".")):
-            if not isinstance(value, str):
-                raise _mistaken(key, "a text", value, path)
-    if not spec["pipelineInfo"].get("name"):
-        raise _mistaken("pipelineInfo.name", "a text", None, path)
-
-
-def _mistaken(key: str, expected: str, found: Any, path: str) -> ConfigError:
-    shown = "nothing" if found is None else repr(found)[:60]
-    return ConfigError(f"{key}: expected {expected}, found {shown}; compile the pipeline again", where=path)
-
-
-def _at(tree: Any, keys: list[str], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield path and value of every match of the keys; `*` matches every key."""
-    if not keys:
-        yield path, tree
-        return
-    if not isinstance(tree, dict):
-        return  # the check of its parent refuses it
-    for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
-        yield from _at(tree[key], keys[1:], f"{path}.{key}" if path else key)
+    try:
+        spec = json_format.ParseDict(document, PipelineSpec(), ignore_unknown_fields=True)
+    except json_format.ParseError as e:
+        text = f"expected the fields of a compiled pipeline, found others ({one_line(str(e), 300)})"
+        raise ConfigError(f"{text}; compile the pipeline again", where=path) from e
+    for key, given in (("pipelineInfo.name", spec.pipeline_info.name), ("root", spec.HasField("root"))):
+        if not given:
+            text = f"{key}: expected a value, found nothing; compile the pipeline again"
+            raise ConfigError(text, where=path)
+    # A message's maps have a random order; kfp and the server sort them, too.
+    parsed: dict[str, Any] = json.loads(json_format.MessageToJson(spec, sort_keys=True))
+    return parsed
 
 
 SCHEDULE_TIME = "{{$.pipeline_job_schedule_time_utc}}"
@@ -232,10 +201,8 @@ SCHEDULE_TIME_SINCE = "2.17"
 
 def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
     """Return the parameters whose placeholders RunChecker fills before any other step reads them."""
-    root = _root(spec)
     taken: dict[str, list[bool]] = {}
-    for task in root.get("dag", {}).get("tasks", {}).values():
-        inputs = task.get("inputs", {}).get("parameters", {})
+    for inputs in _task_inputs(spec):
         fills = any(s.get("runtimeValue", {}).get("constant") == SCHEDULE_TIME for s in inputs.values())
         for field, source in inputs.items():
             name = source.get("componentInputParameter")
@@ -245,20 +212,17 @@ def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
 
 def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
     """Return parameters whose defaults contain `[[ScheduledTime]]`; `""` stands for a constant with it."""
-    root = _root(spec)
-    defaults = {
-        name: entry.get("defaultValue")
-        for name, entry in root.get("inputDefinitions", {}).get("parameters", {}).items()
-    }
-    sources = (
-        source
-        for task in root.get("dag", {}).get("tasks", {}).values()
-        for source in task.get("inputs", {}).get("parameters", {}).values()
-    )
-    constants = any(_is_timed(source.get("runtimeValue", {}).get("constant")) for source in sources)
-    return frozenset(name for name, value in defaults.items() if _is_timed(value)) | (
-        {""} if constants else set()
-    )
+    declared = _root(spec).get("inputDefinitions", {}).get("parameters", {})
+    values = [(name, entry.get("defaultValue")) for name, entry in declared.items()]
+    sources = [source for inputs in _task_inputs(spec) for source in inputs.values()]
+    values += [("", source.get("runtimeValue", {}).get("constant")) for source in sources]
+    return frozenset(name for name, value in values if _is_timed(value))
+
+
+def _task_inputs(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the parameters given to each task of the pipeline: field to source."""
+    tasks = _root(spec).get("dag", {}).get("tasks", {})
+    return [task.get("inputs", {}).get("parameters", {}) for task in tasks.values()]
 
 
 def check_schedule_time(

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import datetime
 import difflib
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,12 +18,78 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow import package
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.recurring_run import Schedule, remove, schedule_from
 from pipeline.kubeflow.submission import PipelineVersion, filter_by_name, pages, start_run
 from pipeline.run_parameters import check_parameters, parse_parameters
-from pipeline.schedule.trigger import Trigger
+from pipeline.schedule.trigger import Trigger, format_interval
 
-_logger = logging.getLogger(__name__)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A schedule on the server.
+
+    Attributes:
+        schedule_id: id of the recurring run.
+        cron: expression; empty for an interval.
+        interval_seconds: 0 for a cron expression.
+        start: beginning of its window; None: open.
+        end: end of its window; None: open.
+        catch_up: whether all missed slots are run later.
+        version_id: pipeline version of its runs; empty: the newest at each run.
+        enabled: False while it is paused.
+    """
+
+    schedule_id: str
+    name: str
+    cron: str
+    interval_seconds: int
+    start: datetime.datetime | None
+    end: datetime.datetime | None
+    max_concurrency: int
+    catch_up: bool
+    parameters: Mapping[str, Any]
+    pipeline_id: str
+    version_id: str
+    experiment_id: str
+    service_account: str
+    enabled: bool
+    description: str
+    link: str
+
+    @property
+    def when(self) -> str:
+        """The trigger in words."""
+        return f"cron {self.cron}" if self.cron else f"every {format_interval(self.interval_seconds)}"
+
+
+def _schedule_from(connection: Connection, run: Any) -> Schedule:
+    """Convert the client's recurring run to a schedule."""
+    cron = run.trigger and run.trigger.cron_schedule
+    periodic = run.trigger and run.trigger.periodic_schedule
+    window = cron or periodic
+    reference = run.pipeline_version_reference
+    return Schedule(
+        schedule_id=run.recurring_run_id,
+        name=run.display_name or "",
+        cron=(cron and cron.cron) or "",
+        interval_seconds=int((periodic and periodic.interval_second) or 0),
+        start=_moment(window and window.start_time),
+        end=_moment(window and window.end_time),
+        max_concurrency=int(run.max_concurrency or 1),
+        catch_up=not run.no_catchup,
+        parameters=(run.runtime_config and run.runtime_config.parameters) or {},
+        pipeline_id=(reference and reference.pipeline_id) or "",
+        version_id=(reference and reference.pipeline_version_id) or "",
+        experiment_id=run.experiment_id or "",
+        service_account=run.service_account or "",
+        enabled=run.status == "ENABLED",
+        description=run.description or "",
+        link=connection.link(f"recurringrun/details/{run.recurring_run_id}"),
+    )
+
+
+def _moment(found: datetime.datetime | None) -> datetime.datetime | None:
+    """Return a time of a window; the server writes an open end as the zero time."""
+    return found if found and found.year > 1970 else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,7 +167,7 @@ def list_schedules(connection: Connection, name: str = "") -> list[Schedule]:
         namespace=connection.namespace,
         filter=filter_by_name(name) if name else None,
     )
-    found = [schedule_from(connection, entry) for entry in listed]
+    found = [_schedule_from(connection, entry) for entry in listed]
     return [s for s in found if not name or s.name == name]
 
 
@@ -110,7 +175,7 @@ def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
     """Return the schedule with a name or an id; ConfigError for none, with the nearest, or several."""
     every = list_schedules(connection)
     named = [s for s in every if s.name == name_or_id]
-    # Replaced schedules stay paused until their runs have ended.
+    # An interrupted replacement leaves the replaced schedule paused.
     replaced = {_replaced_by(s) for s in named}
     named = [s for s in named if s.enabled or s.schedule_id not in replaced]
     found = named or [s for s in every if s.schedule_id == name_or_id]
@@ -138,23 +203,27 @@ def delete(connection: Connection, schedule: Schedule) -> None:
     """Delete a schedule and any schedule that it replaced; active and past runs are kept.
 
     Raises:
-        ClusterError: from the server; or if deletion would stop active runs: then the schedule is paused.
+        ClusterError: from the server.
     """
+    _remove(connection, schedule)
     replaced = _replaced_by(schedule)
-    left = (
-        [s for s in list_schedules(connection, schedule.name) if s.schedule_id == replaced]
-        if replaced
-        else []
+    for other in list_schedules(connection, schedule.name) if replaced else ():
+        if other.schedule_id == replaced:
+            _remove(connection, other)
+
+
+def _remove(connection: Connection, schedule: Schedule) -> None:
+    """Delete one schedule.
+
+    A run's workflow belongs to the schedule that started it, so Kubernetes would delete it too, and Kubeflow
+    would report the run as running. `ORPHAN` keeps it; servers have it since 2.16 (kubeflow/pipelines#12574).
+    """
+    connection.call(
+        f"deleting the schedule {schedule.name}",
+        connection.client.recurring_runs.recurring_run_service_delete_recurring_run,
+        schedule.schedule_id,
+        propagation_policy="ORPHAN",
     )
-    for one in (schedule, *left):
-        kept_by = remove(connection, one)
-        if kept_by:
-            raise ClusterError(
-                f"{' and '.join(kept_by)} of this schedule is running, and this server, whose version is"
-                f" unknown, might stop it together with the schedule; {one.schedule_id} is paused: delete"
-                " it when the run has ended, or upgrade the server",
-                where=one.name,
-            )
 
 
 def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str:
@@ -207,8 +276,8 @@ _DESCRIPTION = "Made by `detflow schedule create`."
 def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
     """Finish interrupted replacements and return the schedule with the name; None without one.
 
-    Interrupted or concurrent calls of `apply`, or active runs, may leave several. The newest replacement
-    stays, or without one the oldest schedule. So of concurrent creators only the first keeps its schedule.
+    Interrupted or concurrent calls of `apply` may leave several. The newest replacement stays, or without one
+    the oldest schedule. So of concurrent creators only the first keeps its schedule.
     """
     found = list_schedules(connection, name)
     if len(found) < 2:
@@ -228,13 +297,7 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
         settled = set_enabled(connection, settled, enabled=True)
     for other in others:
         with _unless_gone():
-            if kept_by := remove(connection, other):
-                _logger.warning(
-                    "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "
-                    "`detflow schedule create` deletes it",
-                    other.schedule_id,
-                    " and ".join(kept_by),
-                )
+            _remove(connection, other)
     return settled
 
 
@@ -309,4 +372,4 @@ def _create(connection: Connection, spec: ScheduleSpec, *, enabled: bool, descri
         enabled=enabled,
         service_account=spec.service_account or None,
     )
-    return schedule_from(connection, made)
+    return _schedule_from(connection, made)

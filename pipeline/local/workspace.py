@@ -100,12 +100,7 @@ class Workspace:
         Remove incomplete files of killed runs.
         """
         files.make_dirs(self.root)
-        with contextlib.ExitStack() as held:
-            try:
-                held.enter_context(local_lock.lock(self._lock_path, wait=False))
-            except BlockingIOError:
-                _logger.info("run | another run is active in %s; waiting for it to end", self.root)
-                held.enter_context(local_lock.lock(self._lock_path))
+        with local_lock.lock(self._lock_path, "another run is active here; waiting for it to end"):
             self._remove_leftovers()
             yield
 
@@ -119,15 +114,10 @@ class Workspace:
                 files.remove_leftovers(folder)
 
     def new_run_id(self) -> str:
-        """Return an id that sorts after all runs of the workspace."""
+        """Return a unique id that sorts after all runs of the workspace, even if the clock was set back."""
         names = [os.path.basename(p) for p in files.list_matching(os.path.join(self.root, "runs"), "*")]
-        return new_run_id(max(names, default=""))
-
-
-def new_run_id(after: str = "") -> str:
-    """Return a unique id that sorts by time, and after the id `after`, even if the clock was set back."""
-    moment = datetime.datetime.now(datetime.UTC)
-    with contextlib.suppress(ValueError):
-        last = datetime.datetime.strptime(after[: len("20260101-000000")], _MOMENT)
-        moment = max(moment, last.replace(tzinfo=datetime.UTC) + datetime.timedelta(seconds=1))
-    return f"{moment:{_MOMENT}}-{secrets.token_hex(2)}"
+        moment = datetime.datetime.now(datetime.UTC)
+        with contextlib.suppress(ValueError):
+            last = datetime.datetime.strptime(max(names, default="")[: len("20260101-000000")], _MOMENT)
+            moment = max(moment, last.replace(tzinfo=datetime.UTC) + datetime.timedelta(seconds=1))
+        return f"{moment:{_MOMENT}}-{secrets.token_hex(2)}"

@@ -133,17 +133,11 @@ class LocalSchedule:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """Lock the workspace against a second scheduler; the lock of a killed one is released."""
         files.make_dirs(self._workspace)
-        with contextlib.ExitStack() as held:
-            try:
-                path = os.path.join(self._workspace, ".schedule.lock")
-                held.enter_context(local_lock.lock(path, wait=False))
-            except BlockingIOError as e:
-                raise ConfigError(
-                    "expected no other scheduler here, found one; stop it, or take another workspace",
-                    where=self._workspace,
-                ) from e
-            yield
+        busy = ConfigError(
+            "expected no other scheduler here, found one; stop it, or take another workspace",
+            where=self._workspace,
+        )
+        return local_lock.lock(os.path.join(self._workspace, ".schedule.lock"), busy)

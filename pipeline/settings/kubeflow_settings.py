@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from detection_core.redaction import redact
 from pipeline.settings.setting_types import (
+    GIVEN_ONLY,
     NOT_EMPTY,
     NUMBER,
     TEXT,
@@ -167,7 +168,7 @@ class KubeflowSettings(Settings):
     experiment: Text = ""
     service_account: Annotated[Text, OBJECT_NAME_OR_NOTHING] = ""
     defaults: TaskSettings = TaskSettings()
-    steps: dict[Annotated[Text, STEP_ID], TaskSettings] = from_factory(dict)
+    steps: dict[Annotated[Text, STEP_ID], Annotated[TaskSettings, GIVEN_ONLY]] = from_factory(dict)
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> "KubeflowSettings":
@@ -176,11 +177,6 @@ class KubeflowSettings(Settings):
         if found:
             raise contradictions(found)
         return self
-
-    @pydantic.field_serializer("steps")
-    def _given(self, steps: dict[str, TaskSettings]) -> dict[str, dict[str, Any]]:
-        """Serialize only the given keys of each step: the others have defaults."""
-        return {step: task.model_dump(exclude_unset=True) for step, task in steps.items()}
 
     def task(self, step: str) -> TaskSettings:
         """Return the settings of a step's pod: the defaults, overridden by the step's keys."""

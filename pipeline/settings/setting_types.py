@@ -173,6 +173,8 @@ def is_unquoted_text(field: FieldInfo) -> bool:
     return any(isinstance(mark, _Unquoted) for mark in field.metadata)
 
 
+GIVEN_ONLY = pydantic.PlainSerializer(lambda section: section.model_dump(exclude_unset=True))
+"""Serializes only the given keys of a section, where the others have other defaults than its own."""
 Text = Annotated[str, pydantic.AfterValidator(_check_text)]
 MultilineText = Annotated[str, pydantic.AfterValidator(lambda text: _check_text(text, "\n\t"))]
 UnquotedText = Annotated[Text, _Unquoted()]

@@ -1,12 +1,12 @@
 """Settings of DataValidator."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from detection_core.errors import ConfigError
 from detection_core.validation.checks import CHECKS, make_limits
-from pipeline.settings.setting_types import Path, Settings, Text, between, from_factory, one_of
+from pipeline.settings.setting_types import GIVEN_ONLY, Path, Settings, Text, between, from_factory, one_of
 from pipeline.settings.validation_errors import contradictions
 
 
@@ -21,7 +21,7 @@ class ValidationSettings(Settings):
     """Checks of DataValidator."""
 
     enabled: bool = True
-    checks: dict[Annotated[Text, one_of(*CHECKS)], CheckSettings] = from_factory(dict)
+    checks: dict[Annotated[Text, one_of(*CHECKS)], Annotated[CheckSettings, GIVEN_ONLY]] = from_factory(dict)
     decode_images: Literal["sample", "all", "none"] = "sample"
     earlier_spans: Annotated[int, between(0, 10_000)] = 30
     schema_file: Path = ""
@@ -35,13 +35,3 @@ class ValidationSettings(Settings):
         except ConfigError as error:
             raise contradictions([(error.where.lstrip("."), error.message)]) from error
         return checks
-
-    @pydantic.field_serializer("checks")
-    def _given(self, checks: dict[str, CheckSettings]) -> dict[str, dict[str, Any]]:
-        """Serialize only the given values of each check: the others have the check's defaults."""
-        return {name: check.model_dump(exclude_unset=True) for name, check in checks.items()}
-
-    @property
-    def given_checks(self) -> dict[str, dict[str, Any]]:
-        """Return the given values of each check."""
-        return self._given(self.checks)

@@ -1,6 +1,5 @@
 """Search from a workflow's settings, and write the best trial's config."""
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -81,7 +80,8 @@ def tune(
         text = f"cannot make the folder of the search ({error.strerror}); choose another --output"
         raise ConfigError(text, where=folder) from error
     run = run_steps(settings) if run_steps else run_locally(settings, RunOptions(until=TRAINER))
-    with _alone_in(folder):
+    text = "expected a search that no other process runs, found a running one; choose another --output"
+    with local_lock.lock(os.path.join(folder, ".lock"), ConfigError(text, where=folder)):
         _check_identity(folder, settings, space, run)
         search = Search(space, folder)
         common = validation_overrides(training_config(settings, quantize=False))
@@ -149,19 +149,6 @@ def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any])
     if start == DEPLOYED and baseline:
         fields["warm_start"] = baseline
     return fields
-
-
-@contextlib.contextmanager
-def _alone_in(folder: str) -> Any:
-    with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(local_lock.lock(os.path.join(folder, ".lock"), wait=False))
-        except BlockingIOError as error:
-            text = (
-                "expected a search that no other process runs, found a running one; choose another --output"
-            )
-            raise ConfigError(text, where=folder) from error
-        yield
 
 
 def _check_identity(folder: str, settings: PipelineSettings, space: Space, run: RunInfo) -> None:

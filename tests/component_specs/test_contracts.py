@@ -6,11 +6,14 @@ Inputs, outputs, roles and defaults are in the YAML, which `test_kfp_yaml.py` co
 import dataclasses
 import importlib
 
+import yaml
+
 from component_specs import JOBS
 from component_specs.annotations import encode_parameters, job_fields
 from component_specs.data_validator import CHECKS
 from component_specs.evaluator import THRESHOLDS
 from component_specs.example_gen import DEFAULT_SPLITS, SPANS, SPLITS, Spans, span_order
+from component_specs.kfp_yaml import DESCRIPTIONS, describe_fields
 from tests.support.cases import cases, refused
 
 
@@ -31,15 +34,18 @@ def test_every_job_is_frozen_and_documents_each_field_and_its_defaults_travel(*,
     job, fields = JOBS[component], job_fields(JOBS[component])
     assert job is getattr(importlib.import_module(f"component_specs.{component}"), job.__name__)
     assert job.__dataclass_params__.frozen
-    described = job.__doc__.split("Attributes:")[1]
-    for field in dataclasses.fields(job):
-        assert f"    {field.name}: " in described, f"{job.__name__}.{field.name} is not documented"
+    # Every field has a description, and the table has no others.
+    described, names = describe_fields(component), [field.name for field in dataclasses.fields(job)]
+    assert list(described) == names and all(described.values())
+    table = yaml.safe_load(DESCRIPTIONS.read_text())
+    assert table[component].keys() <= set(names) and list(table) == ["common", *JOBS]
     for parameter in fields.parameters.values():
+        codec = parameter.codec
         if not parameter.required:
-            carried = parameter.encode(parameter.default)
-            assert type(carried) is parameter.carried_as and parameter.decode(carried) == parameter.default
-        if example := getattr(parameter.codec, "example", ""):
-            assert parameter.encode(parameter.decode(example))
+            carried = codec.encode(parameter.default)
+            assert type(carried) is codec.carried_as and codec.decode(carried) == parameter.default
+        if example := getattr(codec, "example", ""):
+            assert codec.encode(codec.decode(example))
     # A job that makes something has the version of its code.
     assert component == "run_checker" or (fields.outputs and fields.parameters["code_version"].default == "")
 
@@ -72,7 +78,7 @@ def test_the_parameters_of_a_job_travel_by_name_and_default_splits_belong_to_nob
 )
 def test_a_value_is_one_text_from_which_it_comes_back(*, component, field, value, text):
     assert carried(component, **{field: value})[field] == text
-    decoded = job_fields(JOBS[component]).parameters[field].decode(text)
+    decoded = job_fields(JOBS[component]).parameters[field].codec.decode(text)
     assert decoded == value and (field != "overrides" or list(decoded) == list(value))
 
 

@@ -111,7 +111,7 @@ def test_a_component_fits_itself_loads_and_has_what_its_job_and_its_outputs_say(
     parameters = taken["parameters"]
     defaults = {n: p.get("defaultValue", dataclasses.MISSING) for n, p in parameters.items()}
     known = fields.parameters.items()
-    assert defaults == {n: p.default if p.required else p.encode(p.default) for n, p in known}
+    assert defaults == {n: p.default if p.required else p.codec.encode(p.default) for n, p in known}
     assert set(made.get("artifacts", {})) == {*fields.outputs, *given.views}
     assert set(made.get("parameters", {})) == set(given.results)
     assert all(p.get("description") for p in parameters.values())
@@ -182,7 +182,7 @@ def test_every_job_has_a_tfx_spec_with_its_keys_and_every_artifact_type_a_class(
         fields = job_fields(job)
         assert set(spec.OUTPUTS) == set(fields.outputs)
         found = {n: (p.type, not p.optional) for n, p in spec.PARAMETERS.items()}
-        assert found == {n: (p.carried_as, p.required) for n, p in fields.parameters.items()}
+        assert found == {n: (p.codec.carried_as, p.required) for n, p in fields.parameters.items()}
         found = {n: p.optional for n, p in spec.INPUTS.items()}
         assert found == {n: i.optional for n, i in fields.inputs.items()}
     assert tfx_spec.artifact_class(EXAMPLES) is standard_artifacts.Examples

@@ -179,11 +179,13 @@ def test_the_line_has_what_is_known(*, update, line):
     assert reports.format_progress(update) == line
 
 
-def test_durations_are_clocks_and_the_rate_forgets_what_is_long_ago():
+def test_durations_are_clocks_and_the_rate_forgets_what_is_long_ago(monkeypatch):
     found = [reports.format_duration(seconds) for seconds in (0, 9.6, 75, 3600, 7325)]
     assert found == ["0:00", "0:10", "1:15", "1:00:00", "2:02:05"]
     now = [0.0]
-    meter = RateMeter(window=2, clock=lambda: now[0])
+    monkeypatch.setattr(reports, "_MARKS", 3)
+    monkeypatch.setattr(reports.time, "monotonic", lambda: now[0])
+    meter = RateMeter()
     assert meter.mark(0) == 0.0
     for seconds, done, rate in ((10.0, 10, 1.0), (11.0, 20, 20 / 11), (12.0, 30, 10.0)):
         now[0] = seconds
@@ -195,32 +197,35 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_lines_go_to_a_terminal_or_a_log(caplog):
+def test_lines_go_to_a_terminal_or_a_log(caplog, monkeypatch):
     terminal = Terminal()
-    reporter = default_reporter(terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    reporter = default_reporter()
     assert isinstance(reporter, reports.TerminalReporter)
     reporter(ProgressUpdate(job="train", done=1, total=2))
     reporter(ProgressUpdate(job="train", done=2, total=2))
     assert terminal.getvalue() == "\r\x1b[Ktrain | step 1/2\r\x1b[Ktrain | step 2/2\n"
-    assert default_reporter(io.StringIO()) is log_reporter
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert default_reporter() is log_reporter
     with caplog.at_level(logging.INFO):
         log_reporter(ProgressUpdate(job="train", done=1, total=2))
     assert caplog.messages == ["train | step 1/2"]
 
 
-def test_progress_reports_by_time_and_at_the_end():
+def test_progress_reports_by_time_and_at_the_end(monkeypatch):
     now, seen = [0.0], []
-    with Progress("x", total=10, every_seconds=3.0, reporter=seen.append, clock=lambda: now[0]) as progress:
+    monkeypatch.setattr(reports.time, "monotonic", lambda: now[0])
+    with Progress("x", total=10, reporter=seen.append) as progress:
         for _ in range(10):
-            now[0] += 1.0
+            now[0] += 4.0
             progress.advance()
     assert [u.done for u in seen] == [3, 6, 9, 10]
-    assert seen[-1].rate == pytest.approx(1.0)
+    assert seen[-1].rate == pytest.approx(0.25)
     seen = []
-    with Progress("x", unit="image", every_seconds=1e9, reporter=seen.append) as progress:
+    with Progress("x", unit="image", reporter=seen.append) as progress:
         progress.advance(4)
     assert [(u.done, u.total, u.finished) for u in seen] == [(4, 4, True)]
-    with pytest.raises(KeyError), Progress("x", every_seconds=1e9, reporter=seen.append) as progress:
+    with pytest.raises(KeyError), Progress("x", reporter=seen.append) as progress:
         progress.advance()
         raise KeyError
     assert len(seen) == 1

@@ -6,16 +6,16 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.errors import ModelError
 from detection_core.families.efficientdet.network import NodeFusion
-from detection_core.parts.layers.keras_layers import AddConstant
+from detection_core.parts.layers.keras_layers import AddConstant, NearestResize
 from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization import quantizers
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.equalisation import correct_biases
-from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_fusions
-from detection_core.quantization.graph import read_graph, rebuild, split_sums
+from detection_core.quantization.folding import ScaledMap, fold_batch_norms, in_integer_operations
+from detection_core.quantization.graph import read_graph, rebuild
 from detection_core.quantization.layer_errors import OTHER, layer_groups
 from tests.support.cases import cases, refused
 from tests.support.small_detectors import small_detector
@@ -48,7 +48,7 @@ def test_a_sum_of_more_than_two_tensors_is_taken_apart():
     pixels = tf_keras.Input((2, 2, 3))
     maps = [tf_keras.layers.ReLU(name=f"map_{number}")(pixels) for number in range(4)]
     network = tf_keras.Model(pixels, tf_keras.layers.Add(name="sum")(maps))
-    graph = split_sums(read_graph(network))
+    graph = in_integer_operations(read_graph(network))
     sums = [call for call in graph.calls.values() if isinstance(call.layer, tf_keras.layers.Add)]
     assert [call.name for call in sums] == ["sum_part_1", "sum_part_2", "sum"]
     assert all(len(call.inputs) == 2 for call in sums) and graph.outputs == ("sum",)
@@ -120,7 +120,7 @@ def fused(kind: type, method: str, maps: int) -> tf_keras.Model:
 
 
 def split(network: tf_keras.Model) -> tf_keras.Model:
-    return fold_batch_norms(network, pairwise_sums=True, weighted_sums=True).network
+    return fold_batch_norms(network).network
 
 
 @cases(
@@ -146,11 +146,32 @@ def test_each_factor_trains_shares_that_never_move_have_none_and_the_last_sum_ha
         assert all(gradient is not None for gradient in tape.gradient(loss, parts.trainable_weights))
     parts = split(fused(WeightedFusion, "attention", 3))
     assert not any(isinstance(layer, ScaledMap) for layer in parts.layers)
-    graph: Any = split_fusions(read_graph(fused(NodeFusion, "attn", 2)))
+    graph: Any = in_integer_operations(read_graph(fused(NodeFusion, "attn", 2)))
     assert list(graph.calls) == ["map_0", "map_1", "sum_share_0", "sum_share_1", "sum"]
     assert graph.outputs == ("sum",)
     config = graph.calls["sum_share_0"].layer.get_config()
     assert ScaledMap.from_config(config).per_channel is False
+
+
+def enlarged(layer: tf_keras.layers.Layer) -> tf_keras.Model:
+    pixels = tf_keras.Input((3, 5, 6))
+    return tf_keras.Model(pixels, layer(pixels))
+
+
+@cases((6, 10), (9, 10), (3, 20), (15, 5))
+def test_upsampling_by_whole_factors_is_copies_with_the_same_bits(*, rows, columns):
+    image = np.random.default_rng(7).normal(size=(2, 3, 5, 6)).astype(np.float32)
+    factors = (rows // 3, columns // 5)
+    for layer in (NearestResize(rows, columns, name="up"), tf_keras.layers.UpSampling2D(factors, name="up")):
+        network = enlarged(layer)
+        found = fold_batch_norms(network).network
+        assert found.get_layer("up").factors == factors
+        np.testing.assert_array_equal(found(image), network(image))
+
+
+@cases(NearestResize(7, 10), NearestResize(18, 5), tf_keras.layers.UpSampling2D(2, interpolation="bilinear"))
+def test_other_resizing_stays(*, layer):
+    assert type(fold_batch_norms(enlarged(layer)).network.layers[1]) is type(layer)
 
 
 @cases(
@@ -161,7 +182,7 @@ def test_each_factor_trains_shares_that_never_move_have_none_and_the_last_sum_ha
 def test_every_layer_of_a_family_is_in_a_part(*, family, others, backbone):
     expected = {f"backbone_{name}": f"backbone, stride {stride}" for name, stride in backbone.items()}
     expected |= others | {"class_logits": "class head"}
-    network = fold_batch_norms(small_detector(family).network, pairwise_sums=True).network
+    network = fold_batch_norms(small_detector(family).network).network
     groups = layer_groups(read_graph(network))
     assert {name: groups[name] for name in expected} == expected
     assert set(groups) == {layer.name for layer in network.layers} - {"image"}

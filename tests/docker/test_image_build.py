@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.doctor.machine import read_lock
 from tests.support.cases import cases
+from tests.support.lock_files import read_lock
 from tests.support.scripts import ROOT, load_script
 
 # What `docker` does here: inspects images of a folder, and remembers what it was asked.

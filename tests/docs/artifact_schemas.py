@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import detection_core.artifacts
-from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
+from detection_core.artifacts.json_file import JsonFile, JsonLines
 from detection_core.artifacts.json_values import field_types, is_optional, json_key
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT
 from detection_core.artifacts.pictures import PICTURES
@@ -24,7 +24,7 @@ from detection_core.artifacts.prediction import PREDICTION
 from detection_core.artifacts.shard_manifest import MANIFEST
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "artifacts"
-AnyFile = JsonFile[Any] | JsonLines[Any] | JsonList[Any]
+AnyFile = JsonFile[Any] | JsonLines[Any]
 _STEMS: dict[AnyFile, str] = {
     MANIFEST: "shard_manifest",
     PICTURES: "pictures",
@@ -41,7 +41,7 @@ def files() -> list[AnyFile]:
     found: dict[int, AnyFile] = {}
     for info in pkgutil.iter_modules(detection_core.artifacts.__path__, "detection_core.artifacts."):
         values = vars(importlib.import_module(info.name)).values()
-        found |= {id(value): value for value in values if isinstance(value, JsonFile | JsonLines | JsonList)}
+        found |= {id(value): value for value in values if isinstance(value, JsonFile | JsonLines)}
     return sorted(found.values(), key=schema_name)
 
 
@@ -56,8 +56,6 @@ def schema_of(file: AnyFile) -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"a line of {file.name}" if isinstance(file, JsonLines) else file.name,
     }
-    if isinstance(file, JsonList):
-        return {**head, "type": "array", "items": _object(file.content)}
     schema = {**head, **_object(file.content)}
     if isinstance(file, JsonFile):
         version = {"type": "integer", "maximum": file.version, "description": "of the layout; 1 if missing"}

@@ -16,13 +16,13 @@ import pytest
 import tensorflow as tf
 
 from detection_core.allowed_values import TFLITE_FORMS
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.builders.detector import configured_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.model_fields import with_classes
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import TFLiteOutputOptions, model_message
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.evaluation import tflite_runner
 from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
 from detection_core.exporters.tflite import Conversion

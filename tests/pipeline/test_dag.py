@@ -193,7 +193,9 @@ def test_texts_become_typed_values_or_are_refused():
 
 def test_every_target_is_a_field_that_a_package_declares_and_values_reach_every_step(digits_settings):
     for parameter in RUN_PARAMETERS:
-        kinds = {job_fields(JOBS[step]).parameters[field].carried_as for step, field in parameter.targets}
+        kinds = {
+            job_fields(JOBS[step]).parameters[field].codec.carried_as for step, field in parameter.targets
+        }
         assert len(kinds) == 1
         if kinds == {str}:
             assert [step for step, _ in parameter.targets] == [CHECKER] and parameter.name in FILLED

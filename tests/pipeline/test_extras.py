@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.doctor.machine import read_lock
 from pipeline.extras import EXTRAS, require
 from tests.support.cases import refused
 from tests.support.command_line import run_python
+from tests.support.lock_files import read_lock
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -66,6 +66,6 @@ def fake_detector(folder: Path, content: str = "weights") -> str:
         kind="float", name="ssd", parameters=1, num_classes=1, input_size=(1, 1), extra={}
     )
     files.write_text(str(serving / layout.SAVED_MODEL), "graph")
-    files.write_text(str(serving / layout.EXTRA / layout.MODEL_INFO), layout.format_info(info))
+    files.write_text(str(serving / layout.EXTRA / layout.MODEL_INFO), layout.MODEL.format(info))
     fake_checkpoint(serving / layout.EXTRA / "checkpoint", content)
     return str(folder)

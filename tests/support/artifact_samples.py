@@ -7,7 +7,7 @@ from detection_core.artifacts.quantization import (
     Accuracy,
     FloatGroup,
     LayerError,
-    QuantizationSettings,
+    QuantizationOptions,
     Sensitivity,
 )
 
@@ -42,5 +42,5 @@ def sensitivity() -> Sensitivity:
         split="eval", images=3, float_metrics={"mAP": 0.5}, quantized_metrics={"mAP": 0.25},
         groups=[FloatGroup(group="box head", layers=4, metrics={"mAP": 0.375, "small": None}, gained=0.125)],
     )  # fmt: skip
-    settings = QuantizationSettings(delay=0, weight_bits=8, activation_bits=8, symmetric=False)
+    settings = QuantizationOptions(delay=0)
     return Sensitivity(settings=settings, examples=8, layers=[layer, dead], accuracy=accuracy)

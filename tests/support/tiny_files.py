@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.artifacts.tflite_file import network_outputs, read_graph
 from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS

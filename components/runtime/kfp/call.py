@@ -19,7 +19,7 @@ from typing import Any
 from component_specs import JOBS
 from component_specs.annotations import Input, job_fields
 from component_specs.kfp_outputs import KFP_OUTPUTS, find_mismatch
-from components.runtime.bind import ABSENT, decode_parameters, present
+from components.runtime.bind import ABSENT, fill_job
 from components.runtime.kfp.views import draw_view
 from detection_core.errors import ContractError
 from detection_core.storage import files
@@ -100,25 +100,26 @@ def _bind(component: str, executor_input: Mapping[str, Any], root: str) -> KfpCa
     job_type = JOBS[component]
     fields = job_fields(job_type)
     inputs, outputs = executor_input.get("inputs", {}), executor_input["outputs"]
-    values = decode_parameters(job_type, inputs.get("parameterValues", {}))
-    missing = [name for name, p in fields.parameters.items() if name not in values and p.required]
+    carried = inputs.get("parameterValues", {})
+    missing = [name for name, p in fields.parameters.items() if carried.get(name) is None and p.required]
     given = {name: entry["artifacts"][0] for name, entry in outputs.get("artifacts", {}).items()}
     missing += [name for name in fields.outputs if name not in given]
     if missing:
         raise ContractError(
             f"expected {', '.join(missing)} in KFP's executor input, found nothing", where=component
         )
-    for name, role in fields.inputs.items():
-        found = inputs.get("artifacts", {}).get(name, {}).get("artifacts", [])
-        values[name] = _input(name, role, found, root)
+    taken = {
+        name: _input(name, fields.inputs[name], entry["artifacts"][0], root)
+        for name, entry in inputs.get("artifacts", {}).items()
+        if name in fields.inputs and entry.get("artifacts")
+    }
     # Other outputs that KFP adds, such as the step's log, are written by KFP.
     ours = {n: a for n, a in given.items() if n in fields.outputs or n in KFP_OUTPUTS[component].views}
     paths = {name: local_path(artifact, root) for name, artifact in ours.items()}
-    values.update({name: paths[name] for name in fields.outputs})
     results = outputs.get("parameters", {})
     return KfpCall(
         component=component,
-        job=job_type(**values),
+        job=fill_job(job_type, carried, taken, paths),
         artifacts=ours,
         paths=paths,
         result_files={n: results[n]["outputFile"] for n in KFP_OUTPUTS[component].results if n in results},
@@ -126,11 +127,9 @@ def _bind(component: str, executor_input: Mapping[str, Any], root: str) -> KfpCa
     )
 
 
-def _input(name: str, role: Input, found: Sequence[Artifact], root: str) -> str:
-    """Return the path of an input, "" for an absent optional one."""
-    if not found:
-        return present(name, role, "")
-    artifact, metadata = found[0], plain_metadata(found[0])
+def _input(name: str, role: Input, artifact: Artifact, root: str) -> str:
+    """Return the path of an input, "" for an absent one."""
+    metadata = plain_metadata(artifact)
     kind = metadata.get(TYPE, role.type.name)  # an imported artifact has no type
     if kind != role.type.name:
         raise ContractError(
@@ -140,7 +139,7 @@ def _input(name: str, role: Input, found: Sequence[Artifact], root: str) -> str:
         )
     path = "" if metadata.get(IS_ABSENT) else local_path(artifact, root)
     _logger.info("input | %s | %s | %s", name, path or "absent", read_properties(artifact))
-    return present(name, role, path)
+    return path
 
 
 def prepare(call: KfpCall) -> None:

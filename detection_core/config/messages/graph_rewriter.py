@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from detection_core.artifacts.quantization import QuantizationSettings
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.errors import Problem
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 
@@ -16,7 +16,7 @@ AWARE = "_aware"
 
 
 def format_problems(
-    message: Quantization | QuantizationSettings | None, formats: Collection[str]
+    message: Quantization | QuantizationOptions | None, formats: Collection[str]
 ) -> Iterator[Problem]:
     """Find export formats that the trained network does not support; None: it is not quantized."""
     if message is None:

@@ -101,6 +101,7 @@ def missing_classes_problems(model: DetectionModel) -> Iterator[Problem]:
 def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
     del path  # the root
     yield from shape_metric_problems(config)
+    yield from channel_problems(config)
     if not config.HasField("train_config"):
         return
     family = find_family(config.model)
@@ -149,6 +150,19 @@ def training_input_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem
     """Find labels and augmentations that need unread input."""
     yield from label_problems(config)
     yield from reading_problems(config.train_config, config.train_input_reader)
+    reader = config.train_input_reader
+    if reader.num_additional_channels and reader.decode_at_reduced_size:
+        text = "expected false with num_additional_channels, found true: these are decoded at full size"
+        yield Problem(path="train_input_reader.decode_at_reduced_size", message=text)
+
+
+def channel_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+    """Find evaluation images with other channels than those that the detector learns from."""
+    expected = config.train_input_reader.num_additional_channels
+    for i, reader in enumerate(config.eval_input_reader):
+        if reader.num_additional_channels != expected:
+            text = f"expected {expected}, as in train_input_reader, found {reader.num_additional_channels}"
+            yield Problem(path=f"eval_input_reader[{i}].num_additional_channels", message=text)
 
 
 def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:

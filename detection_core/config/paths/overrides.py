@@ -1,9 +1,10 @@
 """Override and list single fields of a config by any path of the schema."""
 
+import copy
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from google.protobuf import text_encoding
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -29,6 +30,8 @@ from detection_core.config.text.text_proto import parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
+
+M = TypeVar("M", bound=Message)
 
 # Clears a field of any type; to set a text field to this word, quote it.
 UNSET = "unset"
@@ -58,8 +61,7 @@ def apply_overrides(config: TrainEvalPipelineConfig, overrides: Overrides) -> Tr
     Raises:
         ConfigError: naming the path, the values that it accepts, and the nearest paths if it does not exist.
     """
-    result = type(config)()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     for path, value in overrides.items() if isinstance(overrides, Mapping) else overrides:
         for full_path, full_value in expand_short_name(result, path, value):
             set_field(result, full_path, full_value)
@@ -77,8 +79,7 @@ def merge_override_text(
     Raises:
         ConfigError: when the text does not fit the schema, with line and field.
     """
-    result = TrainEvalPipelineConfig()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     result.MergeFrom(parse_message(text, TrainEvalPipelineConfig, where=where))
     return result
 
@@ -98,6 +99,14 @@ def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEval
             raise ConfigError("expected a mapping of field paths to values, found none", where=path)
         return apply_overrides(config, found)
     return merge_override_text(config, files.read_user_text(path, what="file of overrides"), where=path)
+
+
+def with_fields(message: M, changes: Mapping[str, Any]) -> M:
+    """Return a copy of a message with fields set, path to value; see `set_field`."""
+    result = copy.deepcopy(message)
+    for path, value in changes.items():
+        set_field(result, path, value)
+    return result
 
 
 def set_field(message: Message, path: str, value: Any, *, where: str = "") -> None:

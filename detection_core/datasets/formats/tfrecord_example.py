@@ -1,11 +1,10 @@
 """Converts an example of the Object Detection API to an annotated image."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from detection_core.data.encode import FLOAT_KEYS, INTEGER_KEYS, TEXT_KEYS
-from detection_core.data.example_wire import Feature, Span, parse_example
+from detection_core.data.encode import FLOAT_KEYS, INTEGER_KEYS, TEXT_KEYS, parse_example, values_of
 from detection_core.datasets.annotated_images import (
     OPTIONAL_FIELDS,
     AnnotatedImage,
@@ -49,14 +48,15 @@ _FINITE = {
 
 
 class RecordedExample:
-    """An example, as positions in a file and numbers."""
+    """An example in a file."""
 
     def __init__(self, data: bytes, part: FilePart, class_names: Mapping[int, str]) -> None:
         """Parse the record at `part`; names are for records with ids only; Rejected if it is malformed."""
         try:
-            self._features = parse_example(data)
+            features = parse_example(data).features.feature
         except ValueError as e:
             raise Rejected("malformed_record", f"expected a tf.train.Example, found {e}") from e
+        self._values = {key: list(values_of(feature)) for key, feature in features.items()}
         self._data, self._whole, self._class_names = data, part, class_names
         self._check_kinds()
         self._boxes = self._read_boxes()
@@ -65,7 +65,7 @@ class RecordedExample:
 
     def image(self, usual_id: str) -> AnnotatedImage:
         """Return the image; `usual_id` is its id if the record has none."""
-        encoded = self._spans("image/encoded")
+        encoded = self._bytes("image/encoded")
         if len(encoded) != 1:
             raise Rejected("malformed_record", f"expected one image in image/encoded, found {len(encoded)}")
         size = [*self._numbers("image/width"), *self._numbers("image/height")]
@@ -76,7 +76,7 @@ class RecordedExample:
         return AnnotatedImage(
             source_id=checked_id(source),
             filename=checked_text(filename, "image/filename"),
-            path=self._part(encoded[0]),
+            path=self._parts(encoded)[0],
             width=width,
             height=height,
             objects=self._objects(),
@@ -105,10 +105,10 @@ class RecordedExample:
 
     def _check_kinds(self) -> None:
         """Reject a record that no decoder can parse: text for numbers or numbers for text."""
-        for key, values in self._features.items():
+        for key, values in self._values.items():
             if not values:
                 continue
-            is_text = isinstance(values[0], Span)  # all values or none
+            is_text = isinstance(values[0], bytes)  # all values or none
             if key in _NUMBERS if is_text else key in _TEXTS:
                 expected, found = ("numbers", "text") if is_text else ("text", "numbers")
                 raise Rejected("malformed_record", f"expected {expected} in {key}, found {found}")
@@ -145,17 +145,16 @@ class RecordedExample:
                 "malformed_record", f"expected a class for each of {count} boxes, found {len(self._names)}"
             )
         for key in (f"{_CLASS}/label", "image/object/view", *(key for key, _ in _MORE.values())):
-            if len(self._feature(key)) not in (0, count):
-                found = len(self._feature(key))
+            if (found := len(self._values.get(key, ()))) not in (0, count):
                 raise Rejected("malformed_record", f"expected {count} values in {key}, found {found}")
-        if len(self._spans(_MASK)) not in (0, count):
-            found = len(self._spans(_MASK))
+        if (found := len(self._bytes(_MASK))) not in (0, count):
             raise Rejected("malformed_mask", f"expected a mask for each of {count} boxes, found {found}")
 
     def _objects(self) -> list[AnnotatedObject]:
         said = {field: list(map(kind, self._numbers(key))) for field, (key, kind) in _MORE.items()}
         said["pose"] = self._texts("image/object/view")
-        masks, keypoints = self._spans(_MASK), self._keypoints(len(self._boxes))
+        masks, keypoints = self._bytes(_MASK), self._keypoints(len(self._boxes))
+        places = self._parts(masks)
         objects = []
         for at, (name, (xmin, ymin, xmax, ymax)) in enumerate(zip(self._names, self._boxes, strict=True)):
             label = f"object {at + 1}"
@@ -163,8 +162,8 @@ class RecordedExample:
                 checked_text(name, f"{label}: class"), (xmin, ymin, xmax, ymax), label=label
             )
             more: dict[str, Any] = {field: values[at] for field, values in said.items() if values}
-            if masks and masks[at].end > masks[at].begin:
-                more["mask"] = MaskFile(self._part(masks[at]))
+            if masks and masks[at]:
+                more["mask"] = MaskFile(places[at])
             objects.append(item._replace(**more, keypoints=keypoints[at] if keypoints else None))
         return objects
 
@@ -189,23 +188,24 @@ class RecordedExample:
         confidences = confidences if len(confidences) == len(names) else [1.0] * len(names)
         return [ImageLabel(name, confidence) for name, confidence in zip(names, confidences, strict=True)]
 
-    def _part(self, span: Span) -> str:
-        offset, length = self._whole.offset + span.begin, span.end - span.begin
-        return part_path(self._whole._replace(offset=offset, length=length))
+    def _parts(self, texts: Sequence[bytes]) -> list[str]:
+        """Return the paths of parts of the file with these bytes, which the record has in this order."""
+        found, end = [], 0
+        for text in texts:
+            begin = self._data.find(text, end)
+            end = begin + len(text)
+            part = self._whole._replace(offset=self._whole.offset + begin, length=len(text))
+            found.append(part_path(part))
+        return found
 
-    def _spans(self, key: str) -> list[Span]:
-        found = self._feature(key)
-        return [value for value in found if isinstance(value, Span)]
+    def _bytes(self, key: str) -> list[bytes]:
+        return [value for value in self._values.get(key, ()) if isinstance(value, bytes)]
 
     def _numbers(self, key: str) -> list[float]:
-        found = self._feature(key)
-        return [] if found and isinstance(found[0], Span) else cast(list[float], found)
+        return [value for value in self._values.get(key, ()) if not isinstance(value, bytes)]
 
     def _texts(self, key: str) -> list[str]:
         try:
-            return [self._data[span.begin : span.end].decode() for span in self._spans(key)]
+            return [text.decode() for text in self._bytes(key)]
         except UnicodeDecodeError as e:
             raise Rejected("malformed_record", f"expected text in UTF-8 in {key}: {e}") from e
-
-    def _feature(self, key: str) -> Feature:
-        return self._features.get(key, [])

@@ -35,7 +35,7 @@ from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.protos.center_net_pb2 import CenterNet
-from detection_core.structures import FIRST_CLASS
+from detection_core.structures import COLOURS, FIRST_CLASS
 
 DEFAULT_CHANNELS, DEFAULT_KERNEL = 256, 3
 DEFAULT_DEVIATION = 1.0
@@ -43,11 +43,12 @@ DEFAULT_DEVIATION = 1.0
 
 
 @static_shapes()
-def build_center_net(message: CenterNet, where: str, seed: int | None = 0) -> CenterNetModel:
-    """Build the detector that a checked message describes.
+def build_center_net(
+    message: CenterNet, where: str, seed: int | None = 0, channels: int = COLOURS
+) -> CenterNetModel:
+    """Build the detector that a checked message describes; see `Family.build`.
 
-    `seed` is that of the initial weights. None makes them zeros, for a detector that is only inspected: its
-    keypoint tasks then do without a label map.
+    Without a seed, for a detector that is only inspected, keypoint tasks do without a label map.
 
     Raises:
         ConfigError: when a keypoint task's class is not in the label map, or there is no label map.
@@ -60,7 +61,7 @@ def build_center_net(message: CenterNet, where: str, seed: int | None = 0) -> Ce
     heads = tuple(_heads(message, tasks))
     size = fixed_size(message.image_resizer)
     layers = TrackedLayers(layers=NetworkLayers(hyperparams=LayerHyperparams(), seed=seed))
-    inputs = tf_keras.Input((*size, 3), name="image")
+    inputs = tf_keras.Input((*size, channels), name="image")
     maps = build_feature_maps(message.feature_extractor, inputs, layers)
     network = tf_keras.Model(inputs, build_heads(heads, maps, layers), name="detector")
     number_backbone(network, message.feature_extractor.type, layers.paths)

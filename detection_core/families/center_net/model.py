@@ -21,7 +21,7 @@ from detection_core.families.center_net.network import (
     by_head,
 )
 from detection_core.ops.nms import NmsOptions, multiclass_nms
-from detection_core.parts.layers.keras_layers import PREPROCESSORS
+from detection_core.parts.layers.keras_layers import PREPROCESSORS, by_channel, reverse_colours
 from detection_core.structures import Batch, Detections, Images, box_detections
 
 LOSS = "Loss/"
@@ -45,10 +45,10 @@ class InputScaling:
 
     def __call__(self, pixels: tf.Tensor) -> tf.Tensor:
         """Convert float32 [B, H, W, 3]."""
-        pixels = pixels[..., ::-1] if self.blue_first else pixels
-        pixels = (pixels - tf.constant(self.means)) / tf.constant(self.deviations)
+        pixels = reverse_colours(pixels) if self.blue_first else pixels
+        pixels = (pixels - by_channel(self.means, pixels)) / by_channel(self.deviations, pixels)
         if self.scaling == "caffe":
-            return PREPROCESSORS["channel_means"](pixels)[..., ::-1]
+            return reverse_colours(PREPROCESSORS["channel_means"](pixels))
         return PREPROCESSORS[self.scaling](pixels) if self.scaling else pixels
 
 

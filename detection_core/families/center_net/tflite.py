@@ -62,7 +62,7 @@ def export_function(
         whole = (count, found.scores, classes, found.boxes)
         return (objects.keypoint_scores, found.keypoints, *whole) if posed else whole
 
-    spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=TFLITE_INPUT)
+    spec = tf.TensorSpec([1, *model.parts.input_size, model.channels], tf.float32, name=TFLITE_INPUT)
     return tf.function(serve, autograph=False).get_concrete_function(spec)
 
 
@@ -72,10 +72,11 @@ def input_normalisation(detector: CenterNetModel) -> Normalisation:
 
 
 def _affine(model: CenterNetModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return the conversion of pixels as a 1x1 convolution: its kernel, [1, 1, 3, 3], and bias, [3]."""
-    bias = model.preprocess(tf.zeros([1, 1, 1, 3])).numpy().reshape(3)
-    colours = tf.constant(255.0 * np.eye(3, dtype=np.float32).reshape(3, 1, 1, 3))
-    rows = (model.preprocess(colours).numpy().reshape(3, 3) - bias) / np.float32(255.0)
+    """Return the conversion of pixels as a 1x1 convolution: its kernel, [1, 1, C, C], and bias, [C]."""
+    channels = model.channels
+    bias = model.preprocess(tf.zeros([1, 1, 1, channels])).numpy().ravel()
+    colours = tf.constant(255.0 * np.eye(channels, dtype=np.float32).reshape(channels, 1, 1, channels))
+    rows = (model.preprocess(colours).numpy().reshape(channels, channels) - bias) / np.float32(255.0)
     return rows[np.newaxis, np.newaxis], bias
 
 

@@ -11,18 +11,21 @@ from detection_core.families.efficientdet.settings import settings_of
 from detection_core.parts.layers.layer_hyperparams import Regularizer
 from detection_core.parts.layers.layer_names import parse_variable_name
 from detection_core.protos.efficientdet_pb2 import EfficientDet
+from detection_core.structures import COLOURS
 
 HARD_THRESHOLD = 0.5
 SOFT_SIGMA = 0.5
 SOFT_LEAST_SCORE = 0.001
 
 
-def build_efficientdet(message: EfficientDet, where: str, seed: int | None = 0) -> EfficientDetModel:
-    """Build the detector of a checked message; `seed` None makes the initial weights zeros."""
+def build_efficientdet(
+    message: EfficientDet, where: str, seed: int | None = 0, channels: int = COLOURS
+) -> EfficientDetModel:
+    """Build the detector of a checked message; see `Family.build`."""
     del where  # Nothing is refused here.
     settings = settings_of(message)
     size = settings.image_size
-    network = build_network(settings, size, seed)
+    network = build_network(settings, size, seed, channels)
     variables = automl_variables(network, settings)
     frozen = {parse_variable_name(found.variable).key for found in variables if settings.freezes(found.name)}
     decayed = {parse_variable_name(found.variable).key for found in regularized(variables)}

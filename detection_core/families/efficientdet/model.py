@@ -20,6 +20,7 @@ from detection_core.families.efficientdet.post_process import SuppressionOptions
 from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.ops import boxes as box_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions
+from detection_core.parts.layers.keras_layers import by_channel
 from detection_core.parts.layers.layer_hyperparams import (
     Regularizer,
     regularization_loss,
@@ -137,7 +138,8 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized pixels, float32 [B, H, W, 3], RGB, 0..255."""
         settings = self._parts.settings
-        normalized = (pixels - tf.constant(settings.mean_rgb)) / tf.constant(settings.stddev_rgb)
+        means, deviations = by_channel(settings.mean_rgb, pixels), by_channel(settings.stddev_rgb, pixels)
+        normalized = (pixels - means) / deviations
         return normalized * (2.0 / 255.0) - 1.0 if settings.scale_range else normalized
 
     def predict(self, images: Images, training: bool) -> AnchorPredictions:

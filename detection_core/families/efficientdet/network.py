@@ -28,7 +28,7 @@ from detection_core.parts.layers.layer_hyperparams import (
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.parts.necks import EPSILON, WeightedFusion
-from detection_core.structures import GroundTruth
+from detection_core.structures import COLOURS, GroundTruth
 
 BATCH_NORM = BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True)
 _POOLS = {"max": tf_keras.layers.MaxPooling2D, "avg": tf_keras.layers.AveragePooling2D}
@@ -201,17 +201,19 @@ _PLAIN_INITIALIZER = InitializerOptions(class_name="RandomNormal", arguments={"s
 
 
 @static_shapes()
-def build_network(settings: EfficientDetSettings, size: tuple[int, int], seed: int | None) -> tf_keras.Model:
+def build_network(
+    settings: EfficientDetSettings, size: tuple[int, int], seed: int | None, channels: int = COLOURS
+) -> tf_keras.Model:
     """Build the network.
 
     `seed` is that of the initial weights; None makes them zeros.
 
     Returns:
-        Flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class logits [B, A,
-        C]). The order is level after level, row by row. With a segmentation head, its logits follow.
+        Flat functional model, float32 [B, H, W, channels] preprocessed to (box codes [B, A, 4], class logits
+        [B, A, C]). The order is level after level, row by row. With a segmentation head, its logits follow.
     """
     layers = NetworkLayers(hyperparams=LayerHyperparams(), seed=seed)
-    inputs = tf_keras.Input((*size, 3), name="image")
+    inputs = tf_keras.Input((*size, channels), name="image")
     ends = build_backbone(settings, inputs, layers)
     features = FeatureNetwork(settings, layers)(ends.levels)
     outputs = [*_heads(settings, features, layers)]

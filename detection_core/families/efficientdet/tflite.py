@@ -59,7 +59,7 @@ def tflite_function(
         found = model.run(image, training=False)
         return found.box_codes, found.class_logits
 
-    spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=INPUT)
+    spec = tf.TensorSpec([1, *model.parts.input_size, model.channels], tf.float32, name=INPUT)
     heads = head_options(model, options, integer=integer)
     return one_stage_function(run, model.preprocess, heads, spec, form=form)
 

@@ -1,12 +1,12 @@
 """Anchors of the first stage, and their fit to the boxes of a data set, without TensorFlow."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from detection_core.config.messages.sizes import network_size
-from detection_core.config.paths.overrides import set_field
+from detection_core.config.paths.overrides import with_fields
 from detection_core.detectors.family import AnchorFit
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS, has_pyramid
 from detection_core.parts.anchors.choice import (
@@ -53,7 +53,7 @@ def fit_anchors(message: FasterRcnn, where: str, boxes: np.ndarray, *, keep_coun
     fits = []
     for stride in (own, *finer):
         changes = (each | _strides(stride, own) for each in _candidates(message, sample(pixels)))
-        others = (Candidate(each, [anchor_map(_changed(message, each), size)]) for each in changes)
+        others = (Candidate(each, [anchor_map(with_fields(message, each), size)]) for each in changes)
         fits.append(choose_anchors(given, others, pixels, keep_count=keep_count))
     best = max(fit.fitted for fit in fits)
     return AnchorFit.of(next(fit for fit in fits if fit.fitted >= best - _FINER), where)
@@ -80,11 +80,3 @@ def _candidates(message: FasterRcnn, boxes: np.ndarray) -> Iterator[dict[str, An
             for scales in (np.geomspace(low, high, count) for low in lows for high in highs):
                 rounded = [float(f"{scale:.2g}") for scale in scales]
                 yield {f"{_GRID}.scales": rounded, f"{_GRID}.aspect_ratios": shapes}
-
-
-def _changed(message: FasterRcnn, changes: Mapping[str, Any]) -> FasterRcnn:
-    result = FasterRcnn()
-    result.CopyFrom(message)
-    for path, value in changes.items():
-        set_field(result, path, value)
-    return result

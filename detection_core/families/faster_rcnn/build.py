@@ -37,21 +37,19 @@ from detection_core.parts.targets import AnchorTargetAssigner
 from detection_core.protos import faster_rcnn_pb2, losses_pb2
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn, FasterRcnnFeatureExtractor
 from detection_core.protos.image_resizer_pb2 import ImageResizer
+from detection_core.structures import COLOURS
 
 BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 """The coder of both stages, which no field changes."""
 
 
 def build_faster_rcnn(
-    message: faster_rcnn_pb2.FasterRcnn, where: str, seed: int | None = 0
+    message: faster_rcnn_pb2.FasterRcnn, where: str, seed: int | None = 0, channels: int = COLOURS
 ) -> FasterRcnnModel:
-    """Build the detector that a checked message describes.
-
-    `seed` is that of the initial weights; None makes them zeros.
-    """
+    """Build the detector that a checked message describes; see `Family.build`."""
     del where  # Nothing here is refused.
     generator = detector_parts.build_anchor_generator(message.first_stage_anchor_generator)
-    networks = _build_networks(message, generator.num_anchors_per_location(), seed)
+    networks = _build_networks(message, generator.num_anchors_per_location(), seed, channels)
     parts = FasterRcnnParts(
         num_classes=foreground_classes(message),
         stages=message.number_of_stages,
@@ -93,7 +91,7 @@ def build_faster_rcnn(
 
 @static_shapes()
 def _build_networks(
-    message: faster_rcnn_pb2.FasterRcnn, anchors_per_location: Sequence[int], seed: int | None
+    message: faster_rcnn_pb2.FasterRcnn, anchors_per_location: Sequence[int], seed: int | None, channels: int
 ) -> Mapping[str, network.BuiltNetwork]:
     extractor = message.feature_extractor
     settings = network.NetworkSettings(
@@ -113,12 +111,12 @@ def _build_networks(
     size: network.Size = network_size(message.image_resizer) or (None, None)
     if settings.pyramid is not None:
         size = padded_side(size[0], INPUT_MULTIPLE), padded_side(size[1], INPUT_MULTIPLE)
-    networks = {"proposals": network.build_proposal_network(settings, head, size)}
+    networks = {"proposals": network.build_proposal_network(settings, head, (*size, channels))}
     if message.number_of_stages == 1:
         return networks
-    channels = networks["proposals"].network.outputs[0].shape[-1]
+    depth = networks["proposals"].network.outputs[0].shape[-1]
     pool = (message.maxpool_kernel_size, message.maxpool_stride)
-    networks["regions"] = network.build_region_network(settings, channels, message.initial_crop_size, pool)
+    networks["regions"] = network.build_region_network(settings, depth, message.initial_crop_size, pool)
     shape = tuple(networks["regions"].network.outputs[0].shape[1:])
     predictor = message.second_stage_box_predictor.mask_rcnn_box_predictor
     networks["boxes"] = network.build_box_network(settings, _box_head(message, predictor), shape)

@@ -197,13 +197,16 @@ class BuiltNetwork:
     regularizers: Mapping[str, Regularizer]
 
 
-def build_proposal_network(settings: NetworkSettings, head: ProposalHead, size: Size) -> BuiltNetwork:
+def build_proposal_network(
+    settings: NetworkSettings, head: ProposalHead, shape: tuple[int | None, int | None, int]
+) -> BuiltNetwork:
     """Build images -> (feature maps, box codes [B, A, 4], objectness logits [B, A, 2], background first).
 
+    `shape` has the images' rows, columns and channels.
     The maps of a pyramid share the first convolution of the head, and each has its own predictors.
     """
     layers = settings.layers(settings.backbone.hyperparams)
-    inputs = tf_keras.Input((*size, 3), name="image")
+    inputs = tf_keras.Input(shape, name="image")
     maps = _feature_maps(settings, inputs, layers)
     rpn = layers.under(head.hyperparams)
     atrous = dataclasses.replace(rpn, dilation=head.atrous_rate)

@@ -1,13 +1,14 @@
 """Fit the anchors of a one-stage detector to the boxes of a data set, without TensorFlow."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.config.messages.sizes import fixed_size
+from detection_core.config.paths.overrides import with_fields
 from detection_core.detectors.family import AnchorFit
 from detection_core.families.ssd.extractors import map_levels, map_shapes
 from detection_core.parts.anchors import choice
@@ -48,17 +49,9 @@ class _Place:
     shapes: tuple[tuple[int, int], ...]
 
 
-def _changed(ssd: Ssd, changes: dict[str, Any]) -> Ssd:
-    result = Ssd()
-    result.CopyFrom(ssd)
-    arm = str(ssd.anchor_generator.WhichOneof("anchor_generator_oneof"))
-    message: Any = getattr(result.anchor_generator, arm)
-    for name, value in changes.items():
-        if isinstance(value, list):
-            getattr(message, name)[:] = value
-        else:
-            setattr(message, name, value)
-    return result
+def _changed(ssd: Ssd, changes: Mapping[str, Any]) -> Ssd:
+    arm = ssd.anchor_generator.WhichOneof("anchor_generator_oneof")
+    return with_fields(ssd, {f"anchor_generator.{arm}.{name}": value for name, value in changes.items()})
 
 
 def _multiscale_maps(message: Any, place: _Place) -> list[choice.AnchorMap]:

@@ -16,12 +16,11 @@ from detection_core.parts.anchor_criterion import AnchorCriterion
 from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2
 from detection_core.protos.ssd_pb2 import Ssd
+from detection_core.structures import COLOURS
 
 
-def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdModel:
-    """Build the detector that a checked message describes.
-
-    `seed` is that of the initial weights; None makes them zeros.
+def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0, channels: int = COLOURS) -> SsdModel:
+    """Build the detector that a checked message describes; see `Family.build`.
 
     Raises:
         ConfigError: when its backbone is not registered.
@@ -38,7 +37,7 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     )
     post_processing = detector_parts.build_post_processing(message.post_processing)
     entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
-    built = build_network(message, where, plan, generator, input_size, seed)
+    built = build_network(message, where, plan, generator, input_size, seed, channels)
     parts = SsdParts(
         num_classes=foreground_classes(message),
         input_size=input_size,

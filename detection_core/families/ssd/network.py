@@ -21,6 +21,7 @@ from detection_core.parts.layers.layer_hyperparams import Regularizer
 from detection_core.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
+from detection_core.structures import COLOURS
 
 _logger = logging.getLogger(__name__)
 
@@ -149,12 +150,13 @@ def build_network(
     generator: AnchorGenerator,
     input_size: tuple[int, int],
     seed: int | None,
+    channels: int = COLOURS,
 ) -> BuiltNetwork:
     """Build the network of a checked message, and lay the anchors on its feature maps."""
     layers = NetworkLayers(
         hyperparams=plan.hyperparams, freeze_batch_norm=message.freeze_batchnorm, seed=seed
     )
-    inputs = tf_keras.Input((*input_size, 3), name="image")
+    inputs = tf_keras.Input((*input_size, channels), name="image")
     padded = pad_to_multiple(inputs, message.feature_extractor.pad_to_multiple)
     maps = build_feature_maps(message.feature_extractor, padded, layers, f"{where}.feature_extractor")
     outputs = HeadOutputs(

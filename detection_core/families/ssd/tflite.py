@@ -61,7 +61,7 @@ def tflite_function(
     model: SsdModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
 ) -> Any:
     """Create the function to convert, of `input` float32 [1, H, W, 3]; see `one_stage_function`."""
-    spec = tf.TensorSpec([1, *model.input_size, 3], tf.float32, name=TFLITE_INPUT)
+    spec = tf.TensorSpec([1, *model.input_size, model.channels], tf.float32, name=TFLITE_INPUT)
     heads = head_options(model, options, integer=integer)
     run = functools.partial(model.network, training=False)
     return one_stage_function(run, model.preprocess, heads, spec, form=form)

@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import eq, le
 from typing import Any
 
-import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.allowed_values import OPERATION
-from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, read_root, tables
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked
 from detection_core.artifacts.tflite_file import (
     TensorInfo,
     TFLiteGraph,
@@ -39,7 +38,6 @@ class Operation:
         options: its builtin options in the schema; None if it has none.
         inputs: its tensors, without omitted optional ones.
         outputs: its tensors.
-        parameters: position of each constant int32 input to its values.
     """
 
     name: str
@@ -47,7 +45,6 @@ class Operation:
     options: Any
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    parameters: Mapping[int, tuple[int, ...]]
 
     @property
     def dtype(self) -> str:
@@ -111,7 +108,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], 
     "filter_width": (lambda op: op.inputs[1].shape[2], eq, "kernels of {0} x {0}"),
     "depth_multiplier": (lambda op: op.options.DepthMultiplier(), eq, "a depth multiplier of {}"),
     "largest_vector": (_longest_vector, le, "one row of {:,} numbers at most"),
-    "unit_steps": (lambda op: set(op.parameters.get(3, (0,))) == {1}, eq, "steps of 1"),
+    "unit_steps": (lambda op: set(op.inputs[3].content.view("<i4")) == {1}, eq, "steps of 1"),
     "no_ellipsis": (_masks("EllipsisMask"), eq, "no ellipsis mask"),
     "no_new_axes": (_masks("EllipsisMask", "NewAxisMask"), eq, "no ellipsis and no new axes"),
     "no_masks": (
@@ -204,7 +201,7 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
     """Return a file's operations that an accelerator runs, and those that stop it; ModelError if damaged."""
     graph, rules = read_graph(content, where=where), _table()["families"][family]
     try:
-        operations = _operations(content, graph)
+        operations = _operations(graph)
         verdicts = [_verdict(operation, rules) for operation in operations]
     except FlatbufferError as error:
         raise damaged(error, where) from error
@@ -278,21 +275,16 @@ def _remedy(operation: Operation) -> str:
     return next((str(e["text"]) for e in fitting if dtype in e.get("types", [dtype])), "")
 
 
-def _operations(content: bytes, graph: TFLiteGraph) -> list[Operation]:
-    model = read_root(schema.Model, content)
-    codes, buffers = tables(model, "OperatorCodes"), tables(model, "Buffers")
-    part = tables(model, "Subgraphs")[0]
-    sources = [buffers[tensor.Buffer()] for tensor in tables(part, "Tensors")]
+def _operations(graph: TFLiteGraph) -> list[Operation]:
     return [
         Operation(
             name=info.name,
-            version=codes[operator.OpcodeIndex()].Version(),
-            options=_options(operator),
+            version=info.version,
+            options=_options(info.table),
             inputs=tuple(graph.tensors[index] for index in info.inputs if index >= 0),
             outputs=tuple(graph.tensors[index] for index in info.outputs),
-            parameters=_parameters(sources, graph, info.inputs),
         )
-        for info, operator in zip(graph.operators, tables(part, "Operators"), strict=True)
+        for info in graph.operators
     ]
 
 
@@ -303,19 +295,6 @@ def _options(operator: Any) -> Any:
     options = getattr(schema, kind)()
     options._tab = found
     return checked(options, operator)
-
-
-def _parameters(
-    sources: Sequence[Any], graph: TFLiteGraph, inputs: Sequence[int]
-) -> dict[int, tuple[int, ...]]:
-    found = {}
-    for place, index in enumerate(inputs):
-        if index >= 0 and graph.tensors[index].is_constant and graph.tensors[index].dtype == "int32":
-            buffer = sources[index]
-            start, size = buffer.Offset(), buffer.Size()
-            data = buffer._tab.Bytes[start : start + size] if start > 1 else buffer.DataAsNumpy()
-            found[place] = buffer._tab.taken(np.frombuffer(bytes(data), "<i4"))
-    return found
 
 
 def _producers(graph: TFLiteGraph) -> dict[int, int]:

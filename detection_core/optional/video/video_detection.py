@@ -32,7 +32,6 @@ from detection_core.optional.video.byte_track import ByteTracker
 from detection_core.optional.video.video_writer import VideoWriter, import_av, video_writer
 from detection_core.progress import Progress
 from detection_core.storage import files
-from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.tasks.predict import all_names, detected_objects
 
 # Single-file containers only: for playlists, FFmpeg would open other files and hosts.
@@ -238,7 +237,7 @@ def predict_video(
     outputs = files.join(output_dir, stem or os.path.splitext(os.path.basename(video))[0])
     drawn_path = f"{outputs}-detected.mp4" if options.annotate else ""  # the video may be in the same folder
     table: list[Sequence[object]] = [_COLUMNS]
-    with _local_file(video) as path, VideoReader(path) as reader, contextlib.ExitStack() as stack:
+    with files.local_copy(video) as path, VideoReader(path) as reader, contextlib.ExitStack() as stack:
         lines = stack.enter_context(files.atomic_file(f"{outputs}.jsonl"))
         rate = reader.rate / options.every
         drawn = stack.enter_context(video_writer(drawn_path, rate)) if drawn_path else None
@@ -318,15 +317,3 @@ def _progress(reader: VideoReader, options: VideoOptions) -> Iterator[VideoFrame
             if frame.number % options.every == 0:
                 yield frame
             progress.advance()
-
-
-@contextlib.contextmanager
-def _local_file(path: str) -> Iterator[str]:
-    """Yield a local copy of a file on an object store, or the path of a local file."""
-    if not files.is_remote(path):
-        yield path
-        return
-    with ScratchFolder() as folder:
-        copy = os.path.join(folder, os.path.basename(path))
-        files.download(path, copy)
-        yield copy

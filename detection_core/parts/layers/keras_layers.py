@@ -1,6 +1,6 @@
 """Single layers, activations and the conversion of pixels to a backbone's input range."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -8,6 +8,7 @@ import tf_keras
 
 from detection_core.ops.update_draws import draw_seed
 from detection_core.parts.layers.static_shapes import has_static_shape
+from detection_core.structures import COLOURS
 
 # The value of google/automl's smooth ReLU.
 _SMOOTHNESS = 20.0**4
@@ -136,13 +137,28 @@ def to_unit_range(pixels: tf.Tensor) -> tf.Tensor:
 
 
 def subtract_channel_means(pixels: tf.Tensor) -> tf.Tensor:
-    """Subtract the mean colour of ImageNet, in pixel units."""
-    return pixels - tf.constant(CHANNEL_MEANS)
+    """Subtract the mean colour of ImageNet, in pixel units.
+
+    As in the Object Detection API, images with further channels are not changed at all.
+    """
+    return pixels - tf.constant(CHANNEL_MEANS) if pixels.shape[-1] == len(CHANNEL_MEANS) else pixels
+
+
+def by_channel(values: Sequence[float], pixels: tf.Tensor) -> tf.Tensor:
+    """Return values of the colours, and their mean for each further channel, float32 [c]."""
+    further = pixels.shape[-1] - len(values)
+    return tf.constant([*values, *[sum(values) / len(values)] * further], tf.float32)
+
+
+def reverse_colours(pixels: tf.Tensor) -> tf.Tensor:
+    """Turn RGB into BGR or back; further channels stay behind them."""
+    return tf.gather(pixels, [2, 1, 0, *range(COLOURS, pixels.shape[-1])], axis=-1)
 
 
 def standardize(pixels: tf.Tensor) -> tf.Tensor:
     """Subtract ImageNet's mean colour and divide by its deviation, after scaling to 0..1."""
-    return (pixels / 255.0 - tf.constant(IMAGENET_MEANS)) / tf.constant(IMAGENET_DEVIATIONS)
+    means, deviations = by_channel(IMAGENET_MEANS, pixels), by_channel(IMAGENET_DEVIATIONS, pixels)
+    return (pixels / 255.0 - means) / deviations
 
 
 PREPROCESSORS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {

@@ -6,50 +6,19 @@ untrained network they may be all.
 """
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from detection_core.artifacts.evaluation import SHAPE_MAP_50
-from detection_core.artifacts.parity import BoxParity, LayerNoise, NetworkParity
+from detection_core.artifacts.parity import BoxParity, NetworkParity
 from detection_core.artifacts.tflite_metadata import MEDIAPIPE_OVERLAP
 from detection_core.evaluation.coco_format import has_shapes
 from detection_core.evaluation.coco_metrics import SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage, iou_px
 from detection_core.exporters.tflite_formats import Tolerance
-from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
-from detection_core.storage import files
 from detection_core.structures import Instances
-
-
-def compare_network(
-    path: str, reference: ReferenceNetwork, inputs: Sequence[np.ndarray], tolerance: Tolerance
-) -> NetworkParity:
-    """Run a file and its source network on the same inputs, [1, H, W, 3] of the file's dtype.
-
-    Raises:
-        ModelError: if there is no input, or LiteRT cannot run the file.
-    """
-    found = compare_layers(files.read_bytes(path), reference, inputs)
-    heads: dict[str, float] = {}
-    for layer in found.layers:
-        if layer.is_head:
-            heads[layer.layer] = min(round(layer.db, 2), heads.get(layer.layer, math.inf))
-    apart = first_apart(found.layers, tolerance.heads_db)
-    return NetworkParity(
-        images=len(inputs),
-        least_db=tolerance.heads_db,
-        heads=heads,
-        unmatched=list(found.unmatched_heads),
-        layer=apart.layer if apart else "",
-        operation=apart.operation if apart else "",
-        layer_db=round(apart.db, 2) if apart else None,
-        layers=[
-            LayerNoise(layer=one.layer, operation=one.operation, db=round(one.db, 2)) for one in found.layers
-        ],
-    )
 
 
 def network_clauses(parity: NetworkParity | None) -> Iterator[str]:

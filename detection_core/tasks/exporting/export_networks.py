@@ -12,14 +12,14 @@ import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.evaluation import MAP_50
-from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.artifacts.quantization import QUANTIZATION, QuantizationOptions
 from detection_core.builders.datasets import representative_pixels, sampled_evaluation
 from detection_core.builders.detector import configured_model
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
+from detection_core.detectors.quantization import QuantizedDetector
 from detection_core.errors import ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite_formats import Network

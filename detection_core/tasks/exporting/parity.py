@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import logging
 import math
-import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -31,10 +30,9 @@ from detection_core.evaluation.tiled_runner import with_tiles
 from detection_core.exporters.cold_start import measure_cold_start
 from detection_core.exporters.operator_times import measure_latency
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_layers import ReferenceNetwork
+from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.ops.tile_options import TileOptions
 from detection_core.storage import files
-from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.tasks.exporting import comparisons
 
 _logger = logging.getLogger(__name__)
@@ -106,11 +104,7 @@ def measure_memory(path: str) -> int | None:
     Args:
         path: of a TensorFlow Lite file, local or on an object store.
     """
-    with ScratchFolder() as folder:
-        local = path
-        if files.is_remote(path):
-            local = os.path.join(folder, "model.tflite")
-            files.copy_file(path, local)
+    with files.local_copy(path) as local:
         return measure_cold_start(local, threads=1, delegate="xnnpack").peak_memory_bytes
 
 
@@ -126,10 +120,7 @@ class Candidate:
 
     Attributes:
         path: of the file.
-        format: of `tflite_formats.FORMATS`.
-        quantization: `none`, `aware` (during training) or `post_training`.
-        made_from: `float` or `quantization_aware`, the source network.
-        origin: the provenance to write into the file; metrics are added.
+        origin: the provenance to write into a TensorFlow Lite file; metrics are added.
         function: the converted function; None: raw heads are not compared.
         network: network of the function, which does not keep its variables alive.
         max_detections: most boxes of the file.
@@ -137,10 +128,7 @@ class Candidate:
     """
 
     path: str
-    format: str
-    quantization: str
-    made_from: str = "float"
-    origin: Provenance | None = None
+    origin: Provenance
     function: Any = None
     network: Detector | None = None
     max_detections: int = 100
@@ -254,12 +242,11 @@ def measure_parity(
 
 def _stamp(candidate: Candidate, found: EvaluatedSplit, metrics: Mapping[str, float], split: str) -> None:
     """Write provenance, metrics and recommended score threshold into a file."""
-    if candidate.origin is not None:
+    if not files.is_dir(candidate.path):
         known = {name: None if value < 0 else value for name, value in metrics.items()}
         provenance = dataclasses.replace(candidate.origin, split=split, metrics=known)
         content = with_score_threshold(files.read_bytes(candidate.path), found.score_threshold)
-        content = with_provenance(content, provenance)
-        files.write_bytes(candidate.path, content)
+        files.write_bytes(candidate.path, with_provenance(content, provenance))
 
 
 def _report(
@@ -274,7 +261,7 @@ def _report(
     found, reference = splits[candidate.path], splits[REFERENCE]
     measured, wanted = metrics[candidate.path], metrics[REFERENCE]
     drop = wanted[MAP_50] - measured[MAP_50]
-    limits, runs = options.limits.get(candidate.format, {}), options.latency_runs
+    limits, runs = options.limits.get(candidate.origin.format, {}), options.latency_runs
     cost: dict[str, Any] = {
         "size_bytes": files.total_size(candidate.path),
         "latency_ms": {
@@ -287,7 +274,7 @@ def _report(
     boxes = comparisons.compare_boxes(
         reference.images,
         found.images,
-        FORMATS[candidate.format].tolerance,
+        FORMATS[candidate.origin.format].tolerance,
         max_detections=candidate.max_detections,
     )
     apart = [
@@ -297,9 +284,9 @@ def _report(
     ]
     return FileReport(
         file=candidate.path.rpartition("/")[2],
-        format=candidate.format,
-        quantization=candidate.quantization,
-        made_from=candidate.made_from,
+        format=candidate.origin.format,
+        quantization=candidate.origin.quantization,
+        made_from=candidate.origin.made_from,
         metrics=measured,
         score_threshold=found.score_threshold,
         drop=round(drop, 6),
@@ -326,11 +313,11 @@ def _networks(
             for candidate in candidates:
                 runner = runners[candidate.path]
                 if candidate.function is function and isinstance(runner, TFLiteRunner):
-                    found[candidate.path] = comparisons.compare_network(
-                        candidate.path,
+                    found[candidate.path] = compare_layers(
+                        files.read_bytes(candidate.path),
                         reference,
                         [runner.prepare(image)[np.newaxis] for image in images],
-                        FORMATS[candidate.format].tolerance,
+                        FORMATS[candidate.origin.format].tolerance.heads_db,
                     )
     return found
 

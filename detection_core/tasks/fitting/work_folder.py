@@ -171,25 +171,12 @@ def _take_up(folder: str, code_version: str) -> None:
     files.write_text(files.join(folder, CODE), "".join(f"{code}\n" for code in [*before, code_version]))
 
 
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
+def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
     """Hold a lock that the operating system releases at process exit; object stores have none."""
     if files.is_remote(folder):
-        yield
-        return
-    with contextlib.ExitStack() as held:
-        path = os.path.join(folder, _LOCK)
-        try:
-            held.enter_context(local_lock.lock(path, wait=False))
-        except BlockingIOError:
-            _logger.warning("%s: another process trains exactly this; waiting for it to end", folder)
-            while True:
-                try:
-                    held.enter_context(local_lock.lock(path))
-                    break
-                except FileNotFoundError:
-                    files.make_dirs(folder)  # pruned by the process that held the lock
-        yield
+        return contextlib.nullcontext()
+    busy = "another process trains exactly this; waiting for it to end"
+    return local_lock.lock(os.path.join(folder, _LOCK), busy)
 
 
 def _prune(root: str, keep_finished: int, keep: str) -> None:
@@ -201,7 +188,7 @@ def _prune(root: str, keep_finished: int, keep: str) -> None:
     finished.sort(key=lambda name: os.path.getmtime(marks[name]), reverse=True)
     for name in finished[max(0, keep_finished - 1) :]:
         path = os.path.join(root, name, _LOCK)
-        with contextlib.suppress(BlockingIOError), local_lock.lock(path, wait=False):
+        with contextlib.suppress(BlockingIOError), local_lock.lock(path, BlockingIOError()):
             files.remove_tree(os.path.join(root, name))
 
 

@@ -71,7 +71,7 @@ def test_workers_write_what_one_process_writes(folders, in_one_process, tmp_path
     properties, files, metrics = in_one_process
     assert properties["blessed"] and properties["images"] == 11
     assert metrics["baseline"][MAP] < metrics["metrics"][MAP] and metrics["intervals"]
-    assert {"coco_results.json", "curves.json", "index.json", "BLESSED"} <= files.keys()
+    assert {"coco_results.json", "curves.json", "index.jsonl", "BLESSED"} <= files.keys()
     assert evaluated(folders, tmp_path, distributed=True, beam_args=tuple(IN_PROCESS)) == in_one_process
 
 

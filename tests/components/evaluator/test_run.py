@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from component_specs import EvaluatorJob
 from components.evaluator.run import run
 from detection_core.artifacts.evaluation import MAP, MAP_50
+from detection_core.artifacts.pictures import list_pictures
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.optional.ensembles.ensemble_runner import write_ensemble
 from tests.support import blobs
@@ -81,9 +83,9 @@ def test_a_good_detector_is_blessed_over_an_older_evaluation(folders, tmp_path):
     assert metrics["peak_memory_bytes"] > 100_000_000  # TensorFlow alone takes more
     curves = read(tmp_path, "evaluation", "curves.json")
     assert [c["name"] for c in curves["classes"]] == ["red", "green"]
-    index = read(tmp_path, "evaluation", "pictures", "index.json")
-    assert [e["kind"] for e in index] == ["side_by_side"] * 3
-    assert all((tmp_path / "evaluation" / "pictures" / e["file"]).stat().st_size > 1000 for e in index)
+    index = list_pictures(str(tmp_path / "evaluation"))
+    assert [e.kind for e in index] == ["side_by_side"] * 3
+    assert all(Path(e.file).stat().st_size > 1000 for e in index)
 
 
 def test_a_detector_behind_its_baseline_is_not_blessed(folders, tmp_path):
@@ -94,7 +96,7 @@ def test_a_detector_behind_its_baseline_is_not_blessed(folders, tmp_path):
     metrics = read(tmp_path, "evaluation", "metrics.json")
     assert metrics["metrics"][MAP] < metrics["baseline"][MAP] == pytest.approx(1.0)
     assert "the baseline's 1.0000: a change of -" in read(tmp_path, "blessing", "reasons.json")["reasons"][0]
-    kinds = [e["kind"] for e in read(tmp_path, "evaluation", "pictures", "index.json")]
+    kinds = [e.kind for e in list_pictures(str(tmp_path / "evaluation"))]
     assert kinds.count("side_by_side") == 3
 
 

@@ -347,7 +347,7 @@ def test_the_report_is_one_file(evaluation, tmp_path):
         {"kind": "side_by_side", "file": "1.jpg", "caption": "a & b"},
         {"kind": "miss", "file": "2.jpg", "caption": "left out"},
     ]
-    (tmp_path / "pictures" / "index.json").write_text(json.dumps(entries))
+    (tmp_path / "pictures" / "index.jsonl").write_text("\n".join(map(json.dumps, entries)))
     for entry in entries:
         (tmp_path / "pictures" / entry["file"]).write_bytes(b"\xff\xd8\xff jpeg")
     page = draw_view("evaluator", "report", evaluation, {}).content

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from detection_core.artifacts import detector, published, run_info
 from detection_core.artifacts.blessing import read_verdict, write_blessing
-from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
+from detection_core.artifacts.json_file import JsonFile, JsonLines
 from detection_core.artifacts.json_values import JSON_KEY, OMIT_DEFAULT, JsonFault, decode, encode
 from detection_core.artifacts.published import Deployment, PublishedVersion
 from detection_core.artifacts.run_info import RUN, RUN_STATUSES, STEP_STATES, RunInfo, StepInfo
@@ -124,7 +124,6 @@ class Thing:
 
 THING = JsonFile(name="thing.json", content=Thing, writer="Maker", remedy="make it again", version=2)
 LINES = JsonLines(name="things.jsonl", content=Thing, writer="Maker", remedy="make them again")
-LIST = JsonList(name="list.json", content=Thing)
 
 
 @cases("", "{", "[]", "3", '{"count": "x"}', "[" * 100_000, '{"count": 1, "schema_version": "x"}')
@@ -153,20 +152,19 @@ def test_a_file_is_written_with_its_version_and_one_of_a_newer_version_is_refuse
         THING.find(str(tmp_path))
 
 
-def test_lines_and_lists_are_written_and_read_without_entries_of_something_else(tmp_path, caplog):
+def test_lines_are_written_and_read_without_those_of_something_else(tmp_path, caplog):
     things = [Thing(count=1), Thing(count=2, name="b")]
     LINES.write(str(tmp_path), things)
     assert (tmp_path / "things.jsonl").read_text() == '{"count": 1, "name": ""}\n{"count": 2, "name": "b"}\n'
     assert LINES.read(str(tmp_path)) == things
     assert LINES.read(str(tmp_path / "nowhere")) == LINES.read("") == []
-    LIST.write(str(tmp_path), things)
-    assert json.loads((tmp_path / "list.json").read_text()) == [dataclasses.asdict(thing) for thing in things]
-    assert LIST.read_valid(str(tmp_path)) == things and LIST.read_valid(str(tmp_path / "nowhere")) == []
-    (tmp_path / "list.json").write_text('[{"count": "x"}, {"count": 1}, 3]')
-    assert LIST.read_valid(str(tmp_path)) == [Thing(count=1)]
-    assert caplog.text.count("an entry is left out") == 2
-    (tmp_path / "list.json").write_text('{"schema_version": 2}')
-    assert LIST.read_valid(str(tmp_path)) == [] and "of version 1, found version 2" in caplog.text
+    assert LINES.read_whole_lines(str(tmp_path)) == things
+    assert LINES.read_whole_lines(str(tmp_path / "nowhere")) == []
+    (tmp_path / "things.jsonl").write_text(
+        '{"count": "x"}\n{"count": 1}\n3\n{"count": 1, "schema_version": 2}'
+    )
+    assert LINES.read_whole_lines(str(tmp_path)) == [Thing(count=1)]
+    assert caplog.text.count("a line is left out") == 3 and "found 2: a newer detflow" in caplog.text
 
 
 @cases(
@@ -182,9 +180,9 @@ def test_a_line_that_is_torn_or_no_text_is_refused_or_left_out(tmp_path, caplog,
 
 def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, caplog):
     os.mkfifo(tmp_path / "thing.json")
-    os.mkfifo(tmp_path / "list.json")
+    os.mkfifo(tmp_path / "things.jsonl")
     refused(ContractError, "expected a regular file", THING.find, str(tmp_path))
-    assert LIST.read_valid(str(tmp_path)) == [] and "expected a regular file" in caplog.text
+    assert LINES.read_whole_lines(str(tmp_path)) == [] and "expected a regular file" in caplog.text
 
 
 def test_a_refusal_leaves_no_blessing_even_when_killed_and_a_marker_alone_is_a_verdict(tmp_path):
@@ -285,7 +283,7 @@ def test_a_damaged_pointer_or_record_is_named_and_a_newer_one_refused_as_newer(t
 
 def test_a_pipe_is_no_pointer_and_numbers_are_those_that_tensorflow_serving_reads(tmp_path):
     os.mkfifo(tmp_path / "current.json")
-    refused(ContractError, "found a folder, a pipe, a device", published.read_deployment, str(tmp_path))
+    refused(ContractError, "found what cannot be read", published.read_deployment, str(tmp_path))
     assert published.version_numbers(["10", "9", ".9", "x", "²", "\u0661", "1.5", "-3"]) == [9, 10]
 
 

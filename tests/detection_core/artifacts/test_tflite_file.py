@@ -15,6 +15,7 @@ from typing import Any
 import flatbuffers
 import hypothesis
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -270,7 +271,9 @@ def graph_of(rows, outputs: str) -> TFLiteGraph:
 
     return TFLiteGraph(
         schema_version=3,
-        tensors=tuple(TensorInfo(name=n, is_constant=n not in made, **plain) for n in names),
+        tensors=tuple(
+            TensorInfo(name=n, content=np.zeros(4 * (n not in made), np.uint8), **plain) for n in names
+        ),
         operators=tuple(
             OperatorInfo(name=kind, is_custom=False, inputs=places(inputs), outputs=places(output))
             for kind, inputs, output in rows

@@ -192,16 +192,6 @@ def test_weighted_inputs_are_mixed_and_resumed(tmp_path):
     _assert_equal(whole[30:], _train(config, 20, start_step=30))
 
 
-def test_images_kept_on_disk_are_those_decoded(records, tmp_path, monkeypatch):
-    config = _config(records, "shuffle_buffer_size: 7")
-    wanted = _train(config, 6)
-    monkeypatch.setenv("DETFLOW_IMAGE_CACHE", str(tmp_path))
-    for _ in range(2):  # the second finds those of the first
-        _assert_equal(wanted, _train(config, 6))
-        kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-        assert len(kept) == 23 and not list(tmp_path.rglob("*.*"))  # nothing half-written
-
-
 def test_batches_have_static_shapes_and_no_labels_that_nobody_asks_for(records):
     dataset = datasets.build_train_dataset(_config(records), label_map=LABEL_MAP, batch_size=4, seed=0)
     spec = dataset.element_spec

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras
 from google.protobuf.message_factory import GetMessageClass
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders import augment, backbones, detector_parts, heads, input_pipeline, optimizer
 from detection_core.builders.backbones import BACKBONES, register_backbone
 from detection_core.builders.detector import (
@@ -30,7 +31,6 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.detectors.family import FAMILIES, Family, register_family
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.families.ssd.network import NECKS, build_feature_maps
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams

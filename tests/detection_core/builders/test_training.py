@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.evaluation import MAP
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.datasets import with_steps
 from detection_core.builders.evaluation_settings import AS_CONFIGURED, EvaluateOptions, with_eval_config
 from detection_core.builders.input_pipeline import ScoreColumns, build_label_targets, score_columns
@@ -33,7 +34,6 @@ from detection_core.config.messages.pipeline import label_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.batch import LabelTargets
 from detection_core.detectors.checkpoint_names import FineTuneOptions
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions

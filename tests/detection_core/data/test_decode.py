@@ -14,8 +14,14 @@ from PIL import Image
 from detection_core.data import decode as module
 from detection_core.data import encode
 from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature
-from detection_core.data.example_wire import Span, find_features, merge_example, parse_example
+from detection_core.data.encode import (
+    bytes_feature,
+    float_feature,
+    int64_feature,
+    merge_example,
+    parse_example,
+    values_of,
+)
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.records import column_fault, encoded_image, image_name
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
@@ -38,7 +44,10 @@ def _decoded(name):
     table = class_text_table(LABELS) if options.get("label_map") else None
     masks, keypoints = options.get("instance_mask_type", ""), options.get("num_keypoints", 0)
     columns = 2 if options.get("load_multiclass_scores") else 0
-    decoding = DecodeOptions(masks=masks, keypoints=keypoints, score_columns=columns)
+    further = options.get("num_additional_channels", 0)
+    decoding = DecodeOptions(
+        masks=masks, keypoints=keypoints, score_columns=columns, additional_channels=further
+    )
     return decode_example(_record(CASES[name].inputs["example"]), table=table, options=decoding)
 
 
@@ -51,7 +60,8 @@ def test_golden(*, name):
     expected, decoded = CASES[name].outputs, _decoded(name)
     sample, count = decoded.sample, len(expected["groundtruth_boxes"])
     truth = sample.truth
-    np.testing.assert_array_equal(sample.image, expected["image"])
+    further = expected.get("image_additional_channels", expected["image"][..., :0])
+    np.testing.assert_array_equal(sample.image, np.concatenate([expected["image"], further], axis=-1))
     assert sample.source_id == CASES[name].params["decoded_strings"]["source_id"]
     np.testing.assert_allclose(truth.boxes, expected["groundtruth_boxes"], atol=1e-6)
     np.testing.assert_array_equal(truth.classes + 1, expected["groundtruth_classes"])
@@ -68,6 +78,30 @@ def test_golden(*, name):
     if name in ("keypoints", "keypoints_without_visibility"):
         np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
         np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
+
+
+def test_additional_channels_have_the_number_and_the_size_of_the_image():
+    def plane(number, height, width):
+        pixels = np.random.default_rng(number).integers(0, 256, (height, width, 1), np.uint8)
+        return tf.io.encode_png(pixels).numpy()
+
+    def record(*files):
+        fields = {"image/encoded": [image_bytes(4, 5)], module.ADDITIONAL_CHANNELS: list(files)}
+        return tf.constant(example(fields))
+
+    def decode(record, count):
+        options = DecodeOptions(additional_channels=count)
+        return decode_example(record, options=options).sample.image
+
+    first, second, turned = plane(0, 4, 5), plane(1, 4, 5), plane(0, 5, 4)
+    one = decode(record(first), 1)
+    assert one.shape == (4, 5, 4) and one.dtype == tf.uint8
+    np.testing.assert_array_equal(one[..., 3:], tf.io.decode_image(first))
+    np.testing.assert_array_equal(module.decode_record_pixels(record(first, second), 2)[..., :4], one)
+    assert decode(record(first), 0).shape == (4, 5, 3)
+    for files, count in (([first], 2), ([], 1), ([first, second], 1), ([turned], 1)):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            decode(record(*files), count)
 
 
 @cases((False, [0, 1]), (True, [1, 2]))
@@ -248,7 +282,6 @@ def test_columns_that_the_source_lacks_are_left_out_and_those_that_do_not_fit_re
     types = {"bbox/xmin": tf.float32, "class/label": tf.int64, "class/text": tf.string}
     spec = {f"image/object/{name}": tf.io.VarLenFeature(kind) for name, kind in types.items()}
     assert all(v.shape[0] == 0 for v in tf.io.parse_single_example(data, spec).values())
-    refused(ValueError, "float32", encode_example, IMAGE, TWO | {"image/object/area": [1e300, 0.0]})
 
 
 @settings(max_examples=30, deadline=None)
@@ -302,7 +335,11 @@ OWN = {
 
 
 def _found(data):
-    return {key: data[at.begin : at.end] for key, at in find_features(data).items()}
+    return dict(parse_example(data).features.feature)
+
+
+def _read(data):
+    return {key: list(values_of(feature)) for key, feature in _found(data).items()}
 
 
 def _merge(own, made, *, turned=False):
@@ -315,7 +352,7 @@ def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
     example.features.feature["mine/notes"].bytes_list.value.append(b"x")
     data = example.SerializeToString() + b"\x98\x06\x01"  # and a field that nobody knows
     assert merge_example(data, {"image/height": int64_feature([30])}, SIZE_TAKEN, turned=False) == data
-    monkeypatch.setattr("detection_core.data.example_wire.find_features", lambda _: pytest.fail("parsed"))
+    monkeypatch.setattr("detection_core.data.encode.parse_example", lambda _: pytest.fail("parsed"))
     data = encode.serialise_features(OWN)
     assert merge_example(data, OWN, SIZE_TAKEN, turned=False) is data
 
@@ -370,16 +407,14 @@ def test_what_tensorflow_writes_is_read(features):
             feature.float_list.value.extend(values)
         else:
             feature.int64_list.value.extend(values)
-    data = example.SerializeToString()
-    read = lambda at: data[at.begin : at.end] if isinstance(at, Span) else at  # noqa: E731
-    assert {name: list(map(read, values)) for name, values in parse_example(data).items()} == features
+    assert _read(example.SerializeToString()) == features
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_example_or_none(data):
     with contextlib.suppress(ValueError):
-        assert all(isinstance(name, str) for name in parse_example(data))
+        assert all(isinstance(name, str) for name in _read(data))
 
 
 def test_lists_may_be_packed_or_not_and_a_cut_message_is_refused():
@@ -387,7 +422,7 @@ def test_lists_may_be_packed_or_not_and_a_cut_message_is_refused():
     for numbers in (b"\x1a\x04\x08\x05\x08\x07", *packed):
         entry = b"\x0a\x01a\x12" + bytes([len(numbers)]) + numbers
         data = b"\x0a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry
-        assert parse_example(data)["a"] in ([5, 7], [7])
+        assert _read(data)["a"] in ([5, 7], [7])
     for data in (b"\x0a\x7f", b"\x0a", b"\xff" * 11, b"\x0b\x00"):
         refused(ValueError, "a ", parse_example, data)
 
@@ -403,4 +438,4 @@ def test_an_entry_means_the_same_in_every_form_that_protobuf_allows(*, entry):
     features = b"\x0a" + bytes([len(entry)]) + entry
     data = b"\x0a" + bytes([len(features)]) + features
     assert tf.train.Example.FromString(data).features.feature["a"].int64_list.value == [7]
-    assert parse_example(data) == {"a": [7]}
+    assert _read(data) == {"a": [7]}

@@ -206,11 +206,10 @@ def test_parts_come_with_their_images_as_from_a_dictionary(images, parts, parts_
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(STEPS), st.sampled_from([0, 40, 1 << 20]), st.integers(1, 4), st.integers(1, 4))
-def test_any_order_and_any_size_of_blocks_gives_the_same(steps, packed_bytes, block, batch):
+@given(st.lists(STEPS), st.integers(1, 4))
+def test_any_order_and_any_size_of_batches_gives_the_same(steps, batch):
     found, images, by_key, order = Grouping(), [], {}, []
-    sizes = {"MOST_PACKED_BYTES": packed_bytes, "BLOCK": block, "_BATCH": batch}
-    with unittest.mock.patch.multiple(grouping, **sizes):
+    with unittest.mock.patch.object(grouping, "_BATCH", batch):
         for number, (kind, keys) in enumerate(steps):
             if kind == "parts":
                 found.add_parts(keys, [[number, key] for key in keys])
@@ -234,8 +233,7 @@ def test_many_parts_are_not_in_memory_together_and_keys_of_no_image_refused():
     for image in range(64):
         found.add_image(image, image)
         found.add_parts([image] * 16, [bytes(1 << 16)] * 16)
-    assert 3 * grouping.MOST_PACKED_BYTES < 64 << 20
-    with memory_below(3 * grouping.MOST_PACKED_BYTES):
+    with memory_below(48 << 20):
         assert all(len(parts) == 16 for _, parts in found)
     refused(TypeError, "", Grouping().add_image, math.nan, 0)
     for key in ([], {}):

@@ -85,7 +85,7 @@ def test_every_shape_can_carry_a_threshold_and_a_baseline_without_it_is_not_comp
     assert [verdict.passed for verdict in report.thresholds] == [False, True] and not report.blessed
     assert report.metrics == report.baseline and len(report.metrics) == 12 + 12 + 10
     curves = json.loads((tmp_path / "out" / "curves.json").read_text())
-    assert curves["iou_type"] == "segm" and not json.loads((tmp_path / "out/pictures/index.json").read_text())
+    assert curves["iou_type"] == "segm" and not (tmp_path / "out/pictures/index.jsonl").read_text()
     truth, results = files_of(tmp_path, shaped_images(2)[:4], list(SHAPES))
     entries = json.loads(Path(results).read_text())
     other = tmp_path / "other.json"

@@ -1,7 +1,6 @@
 """Pictures of detections, of ground truth and of the worst mistakes."""
 
 import dataclasses
-import json
 import time
 import tracemalloc
 
@@ -10,8 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from detection_core.artifacts.json_values import encode
-from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS
+from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, PICTURES
 from detection_core.evaluation import drawing, pictures
 from detection_core.evaluation.drawing import (
     PALETTE,
@@ -216,7 +214,7 @@ def test_files_and_index(tmp_path):
     mistakes = tuple(worst_false_positives(split, 4))
     plan = PicturePlan(side_by_side=(0, 3), mistakes=mistakes, score_threshold=0.7)
     index = write_pictures(plan, split, str(tmp_path))
-    assert encode(index) == json.loads((tmp_path / "index.json").read_text())
+    assert index == PICTURES.read(str(tmp_path))
     assert [e.kind for e in index] == ["side_by_side"] * 2 + [FALSE_POSITIVE] * 4
     assert [e.source_id for e in index[:2]] == ["scene 0", "scene 3"]
     assert index[0].caption == "1 detections, 1 objects"

@@ -16,7 +16,6 @@ from detection_core.errors import ModelError
 from detection_core.evaluation import tflite_trial
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.tflite_runner import (
-    Normalisation,
     TFLiteRunner,
     output_places,
     suppressed_heads,
@@ -48,7 +47,7 @@ ENDINGS = {
 }
 IMAGE = np.random.default_rng(1).integers(0, 256, (48, 40, 3)).astype(np.uint8)
 RESIZED = np.asarray(resize_pixels(tf.constant(IMAGE), tf.constant([32, 32])))
-UNIT = Normalisation(mean=(127.5,), std=(127.5,))
+UNIT = ((127.5,), (127.5,))
 BOXES, LIST, COUNT = [1, 10, 4], [1, 10], [1]
 OP, CALL = "TFLite_Detection_PostProcess", "StatefulPartitionedCall"
 
@@ -94,7 +93,7 @@ def test_damaged_quantization_is_one_message_for_every_user(tmp_path, *, value):
             tensor.quantization.scale = np.full(len(tensor.quantization.scale), value, np.float32)
     path.write_bytes(packed(model))
     for use in (
-        lambda: TFLiteRunner(str(path), normalisation=Normalisation(mean=(127.5,), std=(127.5,))),
+        lambda: TFLiteRunner(str(path), normalisation=((127.5,), (127.5,))),
         lambda: bench([str(path)], BenchOptions(threads=(1,), runs=1)),
     ):
         assert refused(ModelError, "expected a file that LiteRT runs", use).where == str(path)

@@ -144,11 +144,11 @@ def test_biases_of_dead_channels_are_kept_and_one_that_does_not_fit_is_refused(m
         for layer in model.network.layers
         if layer.name.startswith("quant_") and getattr(getattr(layer, "layer", None), "use_bias", False)
     }
-    found = [np.sort(bias.codes * bias.scale.astype(np.float64)) for bias in integer_biases(content)]
+    found = [np.sort(codes * scale) for codes, scale in integer_biases(content).values()]
     assert len(found) == len(wanted) == 11
     for name, bias in wanted.items():
         assert min(np.abs(f - bias).max() for f in found if f.shape == bias.shape) < 0.01, name
-    assert max(np.abs(bias.codes.astype(np.int64)).max() for bias in integer_biases(content)) < 2**29
+    assert max(np.abs(codes.astype(np.int64)).max() for codes, _ in integer_biases(content).values()) < 2**29
     scores = run(content, PIXELS[:1].astype(np.uint8))["output_1"][0]
     np.testing.assert_allclose(scores, reference(like_a_trained_one())["scores"], atol=0.05, rtol=0)
     # What the converter makes of a scale that is too small is 2^31 - 1, in silence.

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.artifacts.tflite_file import network_operators, read_graph
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.operator_times import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
@@ -109,6 +109,5 @@ def test_a_form_runs_in_integers_and_its_file_gives_what_the_quantized_network_g
     assert "ADD" in {operator.name for operator in inside}
     with ReferenceNetwork(function) as reference:
         images = [pixels[np.newaxis].astype(np.uint8) for pixels in PIXELS]
-        found = compare_layers(content, reference, images)
-    heads = {layer.layer: layer.db for layer in found.layers if layer.is_head}
-    assert found.unmatched_heads == () and min(heads.values()) > LEAST_DB, heads
+        found = compare_layers(content, reference, images, LEAST_DB)
+    assert found.unmatched == [] and min(found.heads.values()) > LEAST_DB, found.heads

@@ -13,15 +13,15 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.tools import flatbuffer_utils
 
+from detection_core.artifacts.parity import NetworkParity
 from detection_core.artifacts.tflite_file import read_graph
 from detection_core.artifacts.tflite_metadata import METADATA_NAME, TFLiteDescription, read_description
 from detection_core.errors import ExportError, ModelError
 from detection_core.exporters import tflite_layers
 from detection_core.exporters.operator_times import xnnpack_delegation
-from detection_core.exporters.tflite import repeat_by_copies
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
+from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.exporters.tflite_quantizer import (
     KERNEL_BITS_8,
     MOST_BIAS,
@@ -47,10 +47,10 @@ from tests.support.tiny_files import (
 from tests.support.tiny_network import tiny_network
 
 
-def compared(reference: ReferenceNetwork, content: bytes) -> list[tflite_layers.LayerParity]:
-    found = compare_layers(content, reference, inputs_of(content)[:2])
-    assert found.unmatched_heads == ()
-    return found.layers
+def compared(reference: ReferenceNetwork, content: bytes, name: str) -> NetworkParity:
+    found = compare_layers(content, reference, inputs_of(content)[:2], FORMATS[name].tolerance.heads_db)
+    assert found.unmatched == []
+    return found
 
 
 @cases(False, True)
@@ -59,20 +59,19 @@ def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(*, integer):
         for name in FORMATS_OF_ITS_WEIGHTS:
             if FORMATS[name].integer != integer:
                 continue
-            layers = compared(reference, file_of(name))
-            heads = [layer.layer for layer in layers if layer.is_head]
-            assert heads == ["box_codes", "class_logits"], name
+            found = compared(reference, file_of(name), name)
+            layers = found.layers
+            assert list(found.heads) == ["box_codes", "class_logits"], name
             # Convolutions and sums of both levels, each once; nothing of post-processing.
             assert sum(layer.operation == "CONV_2D" for layer in layers) >= 9, name
             assert not {layer.operation for layer in layers} & {"LOGISTIC", "TFLite_Detection_PostProcess"}
-            assert first_apart(layers, FORMATS[name].tolerance.heads_db) is None, name
+            assert found.layer_db is None, name
             if name == "float32":
                 assert {layer.db for layer in layers} == {tflite_layers.MOST_DB}
         name = "int8" if integer else "float32"
-        layers = compared(reference, damaged(file_of(name)))
-    apart = first_apart(layers, FORMATS[name].tolerance.heads_db)
-    assert (apart.layer, apart.operation) == ("coarse", "CONV_2D")
-    assert min(layer.db for layer in layers if layer.is_head) < 10
+        found = compared(reference, damaged(file_of(name)), name)
+    assert (found.layer, found.operation) == ("coarse", "CONV_2D")
+    assert min(found.heads.values()) < 10
 
 
 def damaged(content: bytes) -> bytes:
@@ -92,7 +91,7 @@ def damaged(content: bytes) -> bytes:
 def test_nothing_is_compared_without_heads_and_only_what_xnnpack_lacks_cuts_a_graph_in_two():
     reference = ReferenceNetwork(function_of(False))
     with reference, pytest.raises(ModelError, match="expected at least one input"):
-        compare_layers(file_of("float32"), reference, [])
+        compare_layers(file_of("float32"), reference, [], 20.0)
     # The reference is another network: what it has not by name is compared with nothing.
 
     @tf.function(input_signature=[tf.TensorSpec([1, 32, 32, 3], tf.float32, name="input")])
@@ -101,9 +100,9 @@ def test_nothing_is_compared_without_heads_and_only_what_xnnpack_lacks_cuts_a_gr
 
     content = file_of("float32")
     with ReferenceNetwork(other.get_concrete_function()) as reference:
-        found = compare_layers(content, reference, inputs_of(content))
-    assert found.layers == [] and len(found.unmatched_heads) == 2
-    assert "box_codes" in found.unmatched_heads[0] and "class_logits" in found.unmatched_heads[1]
+        found = compare_layers(content, reference, inputs_of(content), 20.0)
+    assert found.layers == [] and len(found.unmatched) == 2
+    assert "box_codes" in found.unmatched[0] and "class_logits" in found.unmatched[1]
     for between, left, parts in (("", [], [["CONV_2D"] * 2]), ("reverse", ["REVERSE_V2"], [["CONV_2D"]] * 2)):
         content = convolutions(between=between)
         names = [op.name for op in read_graph(content).operators]
@@ -112,33 +111,14 @@ def test_nothing_is_compared_without_heads_and_only_what_xnnpack_lacks_cuts_a_gr
         assert [[names[index] for index in part] for part in found.partitions] == parts
 
 
-IMAGE = np.random.default_rng(7).normal(size=(1, 3, 5, 6)).astype(np.float32)
-
-
-@cases(False, True)
-def test_copies_give_the_same_bits(*, half_pixel):
-    for rows, columns in ((6, 10), (9, 10), (3, 20), (15, 5)):
-        before = upsampling(rows, columns, half_pixel=half_pixel)
-        after = repeat_by_copies(before)
-        names = read_graph(after).operator_counts()
-        assert "RESIZE_NEAREST_NEIGHBOR" not in names
-        assert (names["CONCATENATION"], names["RESHAPE"]) == (2, 2)
-        for delegate in ("none", "xnnpack"):
-            found, expected = (infer(each, IMAGE, delegate)[0] for each in (after, before))
-            np.testing.assert_array_equal(found, expected)
-
-
 def test_xnnpack_takes_upsampling_in_one_part_and_shared_heads_are_right_on_every_level():
     before = upsampling(6, 10)
     names = [op.name for op in read_graph(before).operators]
     found = xnnpack_delegation(before)
     assert [names[index] for index in found.left] == ["RESIZE_NEAREST_NEIGHBOR"]
     assert len(found.partitions) == 2
-    found = xnnpack_delegation(repeat_by_copies(before))
-    assert found.left == () and len(found.partitions) == 1
-    for rows, columns in ((7, 10), (6, 11), (18, 5)):
-        content = upsampling(rows, columns)
-        assert repeat_by_copies(content) == content, (rows, columns)
+    names = read_graph(file_of("int8")).operator_counts()
+    assert "RESIZE_NEAREST_NEIGHBOR" not in names and len(xnnpack_delegation(file_of("int8")).partitions) == 1
     # TensorFlow's converter gives the bias that both levels share the scale of one of them.
     wanted, found = heads_of(file_of("float32"), INPUTS[0]), heads_of(file_of("int16x8"), INPUTS[0])
     assert found.keys() == wanted.keys() and len(wanted) == 2

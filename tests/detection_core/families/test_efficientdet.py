@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.detector import build_detector
-from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT, QuantizationOptions
+from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT
 from detection_core.errors import ConfigError
 from detection_core.families.efficientdet import anchors, build, checkpoint_names, family, losses
 from detection_core.families.efficientdet.network import build_network

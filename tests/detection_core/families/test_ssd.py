@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.detector import build_detector, configured_model
 from detection_core.builders.detector_parts import build_anchor_generator
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
@@ -16,7 +17,7 @@ from detection_core.config.messages.sizes import network_size
 from detection_core.config.model_fields import with_classes
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import REGULARIZATION_LOSS
-from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT, QuantizationOptions
+from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite_forms import input_normalisation
 from detection_core.families.ssd.anchors import anchor_maps, fit_anchors

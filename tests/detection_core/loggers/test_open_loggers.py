@@ -13,14 +13,14 @@ import tensorflow as tf
 from PIL import Image
 
 from detection_core.errors import ConfigError
-from detection_core.loggers.base import EVAL, NAME, TRAIN, Histogram, RunIds
+from detection_core.loggers import open_loggers
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, RunIds
 from detection_core.loggers.open_loggers import (
     BackgroundLogger,
     LoggerOptions,
     MetricLines,
     check_loggers,
     metric_name,
-    open_loggers,
 )
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from tests.support.cases import cases, refused
@@ -38,9 +38,9 @@ def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, *, packa
 
 def test_servers_are_logged_to_in_the_background(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert open_loggers(LoggerOptions(), str(tmp_path)) == [], "nothing is missing"
+    assert open_loggers.open_loggers(LoggerOptions(), str(tmp_path)) == [], "nothing is missing"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    kinds = [type(logger) for logger in open_loggers(BOTH, str(tmp_path))]
+    kinds = [type(logger) for logger in open_loggers.open_loggers(BOTH, str(tmp_path))]
     assert kinds == [MetricLines, BackgroundLogger, BackgroundLogger]
 
 
@@ -59,9 +59,10 @@ def test_everything_arrives_in_its_order():
     ]  # fmt: skip
 
 
-def test_a_server_that_is_away_loses_nothing_but_what_it_refuses_for_good(caplog):
+def test_a_server_that_is_away_loses_nothing_but_what_it_refuses_for_good(caplog, monkeypatch):
+    monkeypatch.setattr(open_loggers, "_WAITS", (0.0, 0.0, 0.0))
     server = RecordingLogger(refuses=2)
-    logger = BackgroundLogger(server, "the server", waits=(0.0, 0.0, 0.0))
+    logger = BackgroundLogger(server, "the server")
     with caplog.at_level(logging.WARNING):
         for step in range(3):
             logger.log_scalars({"loss": 1.0}, step, TRAIN)
@@ -69,8 +70,9 @@ def test_a_server_that_is_away_loses_nothing_but_what_it_refuses_for_good(caplog
     assert [entry[1] for entry in server.calls[:-1]] == [0, 1, 2]
     away = "the server cannot be reached, or refuses an entry; training goes on"
     assert caplog.messages == [f"{away}: ConnectionError: no route to host"]
+    monkeypatch.setattr(open_loggers, "_WAITS", (0.0,))
     server = RecordingLogger(refuses=2)
-    logger = BackgroundLogger(server, "the server", waits=(0.0,))
+    logger = BackgroundLogger(server, "the server")
     with caplog.at_level(logging.WARNING):
         logger.log_scalars({"loss": 1.0}, 1, TRAIN)
         logger.log_scalars({"loss": 1.0}, 2, TRAIN)
@@ -79,10 +81,12 @@ def test_a_server_that_is_away_loses_nothing_but_what_it_refuses_for_good(caplog
     assert "1 entries were not delivered" in caplog.records[-1].message
 
 
-def test_training_does_not_wait_for_a_slow_server(caplog):
+def test_training_does_not_wait_for_a_slow_server(caplog, monkeypatch):
+    monkeypatch.setattr(open_loggers, "_MOST_WAITING", 3)
+    monkeypatch.setattr(open_loggers, "_CLOSE_SECONDS", 0.1)
     gate = threading.Event()
     server = RecordingLogger(gate=gate)
-    logger = BackgroundLogger(server, "the server", most_waiting=3, close_seconds=0.1)
+    logger = BackgroundLogger(server, "the server")
     began = time.monotonic()
     with caplog.at_level(logging.WARNING):
         for step in range(100):
@@ -105,14 +109,13 @@ KATIB = (
 
 
 @cases(*KATIB)
-def test_katib_reads_every_metric_of_a_validation_with_its_time(*, katib):
-    stream = io.StringIO()
-    lines = MetricLines(stream)
+def test_katib_reads_every_metric_of_a_validation_with_its_time(capsys, *, katib):
+    lines = MetricLines()
     lines.log_scalars({"Loss/total_loss": 1.0}, 10, TRAIN)
     metrics = {"score": 0.71234567, "DetectionBoxes_Precision/mAP@.50IOU": 1e-7, "gain": -0.5}
     lines.log_scalars(metrics, 10, EVAL)
     found = {}
-    for line in stream.getvalue().splitlines():
+    for line in capsys.readouterr().out.splitlines():
         # Its file parser takes what is in front of the first blank as the time, in Go's RFC3339Nano.
         time, _, rest = line.partition(" ")
         assert datetime.datetime.fromisoformat(time).tzinfo is not None and time.endswith("Z")
@@ -161,15 +164,10 @@ def test_a_picture_has_its_sides_and_a_histogram_rows_of_two_edges_and_a_count(t
     assert not (tmp_path / "nothing").exists()
 
 
-def test_ids_outlive_the_process_that_made_them_and_a_damaged_file_costs_new_runs(tmp_path):
+def test_ids_outlive_the_process_that_made_them(tmp_path):
     ids = RunIds(str(tmp_path))
     assert ids.find("mlflow") == ""
     ids.keep("mlflow", "abc")
     ids.keep("wandb", "def")
     again = RunIds(str(tmp_path))
     assert (again.find("mlflow"), again.find("wandb")) == ("abc", "def")
-    (tmp_path / NAME).write_text('{"mlflow": "a')
-    ids = RunIds(str(tmp_path))
-    assert ids.find("mlflow") == ""
-    ids.keep("mlflow", "new")
-    assert ids.find("mlflow") == "new"

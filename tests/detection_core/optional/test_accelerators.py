@@ -5,13 +5,13 @@ import yaml
 
 from detection_core.allowed_values import OPERATION
 from detection_core.artifacts.flatbuffer_table import read_root, tables
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.artifacts.tflite_file import read_graph
 from detection_core.builders.detector import configured_model
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
 from detection_core.exporters.operator_times import operator_times, xnnpack_delegation
-from detection_core.exporters.tflite import Conversion, repeat_by_copies
+from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.optional.accelerators.accelerator_lint import (
     CONDITIONS,
@@ -75,7 +75,7 @@ def test_an_integer_detector_of_each_family_is_one_part(name):
 
 
 def test_parts_are_those_of_litert_and_what_an_accelerator_refuses_is_told_with_what_to_do():
-    contents = [upsampling(6, 10), upsampling(6, 10, integer=False), repeat_by_copies(upsampling(6, 10))]
+    contents = [upsampling(6, 10), upsampling(6, 10, integer=False)]
     for between in ("", "reverse", "concat5", "concat6"):
         contents += [convolutions(between=between, integer=integer) for integer in (False, True)]
     for content in contents:

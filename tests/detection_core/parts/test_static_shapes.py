@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.parts.layers import static_shapes
 from detection_core.quantization.rewriting import rewrite
 from tests.support import center_net_goldens, two_stage

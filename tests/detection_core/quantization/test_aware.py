@@ -6,8 +6,7 @@ import tensorflow as tf
 import tf_keras
 from tf_keras import layers
 
-from detection_core.artifacts.quantization import QUANTIZATION
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QUANTIZATION, QuantizationOptions
 from detection_core.errors import ModelError
 from detection_core.quantization.aware import (
     AwareNetwork,

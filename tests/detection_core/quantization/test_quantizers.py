@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 from tf_keras import layers
 
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.parts.layers.keras_layers import hard_sigmoid, hard_swish
 from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization import quantizers
@@ -193,14 +193,14 @@ def test_what_has_no_integer_rule_is_named_with_the_reason():
 def test_sums_sigmoids_hard_swishes_and_products_have_ranges_of_their_own():
     pixels = tf_keras.Input((8, 8, 3), name="pixels")
     x = layers.Conv2D(4, 1, name="left")(pixels)
-    x = WeightedFusion("fast_attention", name="sum")([x, layers.Conv2D(4, 1, name="right")(pixels)])
+    x = layers.Add(name="sum")([x, layers.Conv2D(4, 1, name="right")(pixels)])
     gate = layers.Activation("sigmoid", name="gate")(x)
     x = layers.Multiply(name="product")([x, gate])
     scores = layers.Activation("sigmoid", name="scores")(x)
     found = place_quantizers(read_graph(tf_keras.Model(pixels, [x, scores])))
     own = dict.fromkeys(("pixels", "left", "right", "sum", "product"), "own")
     assert outputs_of(found) == {**own, "gate": "fixed"}
-    assert set(found.not_quantized) == {"weighted_sums", "scores"} and "gate" not in found.observed
+    assert set(found.not_quantized) == {"scores"} and "gate" not in found.observed
     pixels = tf_keras.Input((8, 8, 3), name="pixels")
     x = layers.Activation(hard_swish, name="swish")(layers.Conv2D(4, 1, name="conv")(pixels))
     gate = hard_sigmoid(layers.Conv2D(4, 1, name="gate_conv")(x), "gate")
@@ -209,12 +209,11 @@ def test_sums_sigmoids_hard_swishes_and_products_have_ranges_of_their_own():
     found = place_quantizers(graph)
     own = dict.fromkeys(("pixels", "conv", "swish", "gate_clip", "gate", "product"), "own")
     assert outputs_of(found) == {**own, "gate_conv": "gate_clip"} and found.not_quantized == {}
-    assert set(place_quantizers(graph, hard_swish=False).not_quantized) == {"swish"}
     # A sum of two weighted maps, taken apart; one of them pooled.
     pixels = tf_keras.Input((8, 8, 3), name="pixels")
     left = layers.MaxPooling2D(1, name="pool")(layers.Conv2D(4, 1, name="left")(pixels))
     x = WeightedFusion("fast_attention", name="sum")([left, layers.Conv2D(4, 1, name="right")(pixels)])
-    graph = read_graph(fold_batch_norms(tf_keras.Model(pixels, x), weighted_sums=True).network)
+    graph = read_graph(fold_batch_norms(tf_keras.Model(pixels, x)).network)
     found = place_quantizers(graph)
     assert found.not_quantized == {}
     entry = found.quantized["sum_share_0"]

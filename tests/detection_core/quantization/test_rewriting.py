@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.artifacts.quantization import QUANTIZATION
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QUANTIZATION, QuantizationOptions
 from detection_core.errors import ContractError
 from detection_core.quantization.layer_errors import OutputNoise
 from detection_core.quantization.rewriting import RewrittenDetector, input_range, read_options, rewrite
@@ -34,7 +33,6 @@ def test_the_record_lists_what_is_quantized_and_what_is_not(rewritten):
     assert input_range(TinyDetector()) == (-1.0, 1.0)  # of preprocessed pixels
     record = json.loads(QUANTIZATION.format(rewritten.describe()))
     settings = {"delay": 0, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
-    settings |= dict.fromkeys(("pairwise_sums", "hard_swish", "weighted_sums"), True)
     assert record["settings"] == settings
     entries = {entry["layer"]: entry for entry in record["quantized"]}
     assert entries["dw"] == {
@@ -55,7 +53,7 @@ def test_a_layer_that_stays_in_float_lowers_the_coverage_and_is_warned_of(caplog
     with caplog.at_level(logging.WARNING):
         record = rewrite(TinyDetector(network), QuantizationOptions(delay=0)).describe()
     assert "bent stays in float: no integer rule for its activation 'tanh'" in caplog.text
-    assert record.counts.fraction == pytest.approx(12 / 21)
+    assert record.coverage.fraction == pytest.approx(12 / 21)
 
 
 def assert_same(found, expected, atol=0.0):
@@ -73,14 +71,10 @@ def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_
     assert_same(found, expected)
 
 
-def test_a_record_from_before_sums_were_taken_apart_is_built_as_it_was(rewritten):
+def test_another_file_is_no_record_of_a_quantization():
     for text in ("", "{}", '{"settings": {"bits": 8}}'):
         with pytest.raises(ContractError, match=r"q.json: expected the JSON that QuantizationRewriter"):
             read_options(text, where="q.json")
-    record = json.loads(QUANTIZATION.format(rewritten.describe()))
-    assert record["settings"].pop("pairwise_sums") is record["settings"].pop("hard_swish") is True
-    read = read_options(json.dumps(record))
-    assert not read.pairwise_sums and not read.hard_swish
 
 
 def test_with_all_layers_in_float_only_the_pixels_are_rounded(rewritten):

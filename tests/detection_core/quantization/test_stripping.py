@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenDetector, rewrite, strip_fake_quantization
 from tests.support.small_detectors import small_detector
 from tests.support.tiny_detector import TinyDetector

@@ -205,7 +205,7 @@ def test_pictures_are_limited_by_kind_and_by_a_budget_for_all(tmp_path):
     for i, kind in enumerate(["side_by_side"] * 3 + ["miss"] * 2 + ["false_positive", "other"]):
         (folder / f"{i}.jpg").write_bytes(picture(i))
         index.append({"kind": kind, "source_id": f"s{i}", "caption": f"c{i}", "file": f"{i}.jpg"})
-    (folder / "index.json").write_text(json.dumps(index))
+    (folder / "index.jsonl").write_text("\n".join(map(json.dumps, index)))
     found = PictureBudget().embed(str(tmp_path), LIMITS)
     sources = {kind: [p.source_id for p in pictures] for kind, pictures in found.items()}
     assert sources == {"side_by_side": ["s0", "s1"], "false_positive": [], "miss": ["s3", "s4"]}

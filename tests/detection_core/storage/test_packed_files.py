@@ -19,10 +19,10 @@ from detection_core.storage import file_parts, files, folder_listing, zip_archiv
 from detection_core.storage.file_parts import (
     FilePart,
     PackedFile,
-    PackedFiles,
     file_part,
     is_packed,
     part_path,
+    read_packed,
     unpack_beginning,
 )
 from detection_core.storage.folder_listing import list_folder
@@ -75,10 +75,10 @@ def test_states_are_kept_for_a_second_read_and_bounded(monkeypatch):
     assert file.read(len(CONTENT) - 10, 10) == CONTENT[-10:]
     assert min(read) > len(FORMS["gzip"]) // 2
     monkeypatch.setattr(file_parts, "MOST_PLACES", 2)
-    files = PackedFiles()
+    monkeypatch.setattr(file_parts, "_packed_files", {})
     for key in "abc":
-        assert files.read(key, _opener(FORMS["gzip"]), len(CONTENT) - 10, 10) == CONTENT[-10:]
-    assert sum(file.places for file in files._files.values()) <= 5
+        assert read_packed(key, _opener(FORMS["gzip"]), len(CONTENT) - 10, 10) == CONTENT[-10:]
+    assert sum(file.places for file in file_parts._packed_files.values()) <= 5
     assert all(is_packed(data[:12]) for data in FORMS.values())
     assert not any(is_packed(data) for data in (b"", b"\x1f", b"\xff\xd8\xff", b"hello", b"\0\0"))
     assert unpack_beginning(FORMS["gzip"][:4096], 100) == CONTENT[:100]

@@ -68,7 +68,7 @@ def test_images_are_read_once_to_measure_and_once_to_draw(model, tmp_path):
     report = run(model, tmp_path, truth, pictures=2)
     assert (reads, report.images) == ([8, 8], 8)
     assert report.blessed and report.reasons == ("no thresholds are set",)
-    assert len(json.loads((tmp_path / "evaluation/pictures/index.json").read_text())) == 2
+    assert len((tmp_path / "evaluation/pictures/index.jsonl").read_text().splitlines()) == 2
     reads.clear()
     run(model, tmp_path, truth, pictures=0)
     assert reads == [8]

@@ -18,7 +18,7 @@ import pytest
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.evaluation import MAP_50
 from detection_core.artifacts.parity import PARITY, ParityReport
-from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.artifacts.quantization import QUANTIZATION, QuantizationOptions
 from detection_core.artifacts.tflite_metadata import (
     DECODING,
     BoxDecoding,
@@ -26,7 +26,6 @@ from detection_core.artifacts.tflite_metadata import (
     read_description,
 )
 from detection_core.artifacts.tflite_provenance import read_provenance
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import load_detector, write_detector

@@ -14,7 +14,7 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.data.resize import AutomlResizer
 from detection_core.errors import ConfigError, ModelError
 from detection_core.evaluation.served_file import ServedFile
-from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
+from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.tasks import file_benchmark as module
 from detection_core.tasks.exporting.parity import check_limits, exceeded_limits, measure_memory
 from detection_core.tasks.file_benchmark import BenchOptions, bench, tflite_files
@@ -144,7 +144,7 @@ def test_a_file_of_theirs_is_run_as_theirs_by_its_hyper_parameters(path):
     boxes, scores, classes, (count,) = driver.serve([IMAGE])
     resizer = AutomlResizer(height=32, width=32, per_channel_pad_value=(127.0,))
     placed = resizer(tf.constant(IMAGE), tf.zeros([0, 20, 40], tf.uint8)).image
-    expected = TFLiteRunner(path, normalisation=Normalisation(mean=(127.0,), std=(128.0,)))(placed.numpy())
+    expected = TFLiteRunner(path, normalisation=((127.0,), (128.0,)))(placed.numpy())
     assert count == len(expected.scores) > 0 and driver.label_map == names["label_map"]
     # 40 columns fill 32; 20 rows fill 16 of 32, as 40 would fill all.
     wanted = np.minimum(expected.boxes * 40, [20, 40, 20, 40])
@@ -155,9 +155,9 @@ def test_a_file_of_theirs_is_run_as_theirs_by_its_hyper_parameters(path):
 
 def test_a_scaled_range_is_one_normalisation_and_without_parameters_none_is_guessed(path):
     values = load_hyperparameters("efficientdet-lite0", PARAMS | {"scale_range": True}).values
-    found = ServedFile(path, values)._runner._normalisation
+    mean, std = ServedFile(path, values)._runner._normalisation
     pixel = 200.0
-    assert (pixel - found.mean[0]) / found.std[0] == pytest.approx((pixel - 127.0) / 128.0 * 2.0 / 255 - 1.0)
+    assert (pixel - mean[0]) / std[0] == pytest.approx((pixel - 127.0) / 128.0 * 2.0 / 255 - 1.0)
     refused(ModelError, "the input's normalisation", ServingDriver.create, "_", saved_model_dir=path)
 
 

@@ -51,7 +51,6 @@ def test_the_record_says_how_it_went_and_what_is_quantized(family):
     record = read(quantized(family) / "quantization" / "quantization.json")
     assert record == json.loads(layout.read_extra(model, layout.QUANTIZATION))
     settings = {"delay": 1, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
-    settings |= dict.fromkeys(("pairwise_sums", "hard_swish", "weighted_sums"), True)
     assert record["settings"] == settings
     kinds = {entry["kind"] for entry in record["quantized"]}
     assert {"Conv2D", "DepthwiseConv2D", "Add", "Concatenate"} <= kinds

@@ -273,7 +273,7 @@ def test_checkpoint_and_config_are_unpacked_and_paths_may_begin_with_a_dot(tmp_p
     other = {path.replace("ckpt-0", "ckpt-301"): content for path, content in FILES.items()}
     found = _unpack(tmp_path, archive(other, name="another"), top="another", checkpoint="ckpt-301")
     assert "checkpoint/ckpt-301.index" in found
-    message = "expected one folder another"
+    message = "is not in the folder another"
     refused(ModelError, message, lambda: _unpack(tmp_path, archive(other), top="another"))
 
 
@@ -293,7 +293,7 @@ def _changed(place):
     *[(archive()[:length], "damaged|in it, found") for length in (0, 5, 100, 1000, -9, -1)],
     *[(_changed(place), "a damaged one") for place in (12, 60, -6)],
     *[(data, "expected") for data in (b"<html>", b"PK\x03\x04", gzip.compress(b"text", mtime=0), b"")],
-    (archive(name="efficientdet_d1_coco17_tpu-32"), f"expected one folder {NAME}"),
+    (archive(name="efficientdet_d1_coco17_tpu-32"), f"is not in the folder {NAME}"),
     (archive({"frozen.pb": b"graph"}), "ckpt-0.index in it, found frozen.pb"),
     *[(archive(more=(member(path),)), "leads out of its folder")
       for path in ("../outside", f"{NAME}/../../outside", "/tmp/outside",
@@ -329,7 +329,7 @@ def _header(kind, content, size=None):
     return info.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
 
 
-_BROKEN = "a damaged one|of less than no bytes"
+_BROKEN = "a damaged one|no plain file"
 _MAJOR = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
 
 

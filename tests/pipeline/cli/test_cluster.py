@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 import re
 import sys
 
@@ -286,16 +285,12 @@ def test_a_schedule_is_listed_shown_paused_resumed_run_and_deleted(server, creat
     assert "no schedule nightly; there is none yet" in cli.refused("schedule", "show", "nightly", *words)
 
 
-def test_units_crontab_lines_and_previews_are_printed(digits_settings, tmp_path, cli):
+def test_units_and_previews_are_printed(digits_settings, tmp_path, cli):
     words = ["schedule", "run-local", digits_settings, "--set", "schedule.cron=@daily"]
     part = tmp_path / "part.config"
     units = cli(*words, "--print-systemd", "--override-file", part)
     assert f"run {digits_settings} --set schedule.cron=@daily --override-file {part}" in units
     assert "# digits.timer" in units
-    line = cli(*words, "--print-crontab")
-    assert f"\n0 0 * * * cd {os.getcwd()} && mkdir -p " in line
-    # An editor puts another file in the place of the settings: a lock on them would be on none.
-    assert ".cron.lock" in line and f"flock --nonblock {digits_settings}" not in line
     preview = ["schedule", "preview", digits_settings, "--set", "schedule.cron=0 0 3 ? * MON"]
     assert "next times, Europe/Paris:" in cli(*preview, "--set", "schedule.time_zone=Europe/Paris")
     assert len(cli.json(*preview)["next"]) == 5

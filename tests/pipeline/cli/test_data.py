@@ -7,14 +7,12 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from PIL import Image
 
 from component_specs import ExampleGenJob, TFLiteExporterJob
 from components.example_gen.run import run as make
-from detection_core.artifacts.parity import PARITY
 from detection_core.artifacts.published import Deployment, write_deployment
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DetectionError
@@ -307,19 +305,28 @@ def test_a_saved_model_is_written_as_asked_for(tmp_path, cli):
     assert "expected no side inputs" in cli.refused(*words, "--side-input-names", "context")
 
 
-def test_defaults_are_the_component_s_and_flags_reach_it(monkeypatch, cli):
-    run = mock.Mock(return_value={"blessed": True, "files": [], "reasons": []})
-    monkeypatch.setattr(standalone, "_run_step", run)
-    words = ["export", "--model", "m", "--examples", "e", "--output", "o"]
-    more = ["--use-regular-nms", "--max-detections", "20", "--representative-examples", "7"]
-    cli(*words)
-    cli(*words, *more, "--formats", "int8")
-    assert run.call_args.args[:3] == ("tflite_exporter", PARITY, "parity")
-    defaults, given = (call.kwargs for call in run.call_args_list)
-    for name in ("use_regular_nms", "max_detections", "representative_examples", "form", "max_map_drop"):
-        assert defaults[name] == getattr(TFLiteExporterJob, name)
-    assert given["use_regular_nms"] is True and given["max_detections"] == 20
-    assert given["representative_examples"] == 7 and list(given["formats"]) == ["int8"]
+def test_defaults_are_the_component_s_and_flags_reach_it(monkeypatch, tmp_path, cli):
+    jobs = []
+
+    def run(job):
+        jobs.append(job)
+        raise ConfigError("only the job is of interest")
+
+    monkeypatch.setattr("components.tflite_exporter.run.run", run)
+    words = ["export", "--model", "m", "--examples", "e", "--output", str(tmp_path), "--quantized-model", "q"]
+    more = ["--use-regular-nms", "--max-detections", "20", "--representative-examples", "7", "--no-headless"]
+    limits = ["--formats", "int8", "--limits", '{"int8": {"size_mb": 4}}']
+    for flags in ((), (*more, *limits)):
+        assert "only the job" in cli.refused(*words, *flags)
+    default, given = jobs
+    assert (default.model, default.examples, default.quantized_model) == ("m", "e", "q")
+    folders = {name: str(tmp_path / name) for name in ("tflite", "parity", "blessing")}
+    assert default == TFLiteExporterJob(model="m", examples="e", quantized_model="q", **folders)
+    assert given.use_regular_nms is True and given.max_detections == 20 and not given.headless
+    assert given.representative_examples == 7 and given.formats == ("int8",)
+    assert given.limits == {"int8": {"size_mb": 4}}
+    flags = {argument.flags[0]: argument.options for argument in standalone.export.all_arguments()}
+    assert flags["--max-map-drop"]["help"].endswith(f"(default: {TFLiteExporterJob.max_map_drop:g})")
 
 
 TRIALS = (

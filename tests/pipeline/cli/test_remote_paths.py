@@ -10,6 +10,8 @@ from PIL import Image
 
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.detection_statistics import DETECTION_STATISTICS, MONITORING
+from detection_core.artifacts.label_errors import LABEL_ERRORS
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.artifacts.signature import sign_folder
 from detection_core.builders.detector import build_detector
@@ -60,6 +62,7 @@ compile: settings --override-file --output
 config: file --output --override-file --model-config --train-config --hparams --train-input --eval-config
 config: --eval-input --graph-rewriter
 data convert: --output
+data labels: --model --detections --config --override-file --output
 data preview: --data --override-file --examples --output
 data report: --output --config
 evaluate: --model --detections --annotations --watch --examples --output --baseline --slices --public-key
@@ -67,6 +70,7 @@ export: --model --quantized-model --examples --output
 export-saved-model: --model --output --examples
 import: --config --checkpoint --label-map --output --override-file
 inspect: path --public-key
+monitor: model log --output
 predict: --model images --output --coco-images --public-key
 quantize: --config --model --examples --output --override-file
 report: workspace --output
@@ -219,6 +223,12 @@ def test_data_are_shown_converted_fed_and_measured_there(store, cli):
     examples = ["--examples", f"{store}/examples"]
     cli.json("data", "preview", config[1], *examples, "-n", "1", "--output", f"{store}/fed")
     assert files.exists(f"{store}/fed/index.html")
+    files.write_text(f"{store}/found.json", json.dumps([]))
+    labels = ["data", "labels", f"{store}/examples", "--output", f"{store}/labels"]
+    told = cli.json(*labels, "--detections", f"{store}/found.json", code=2)["message"]
+    assert "expected detections of the images, found none" in told
+    found = cli.json(*labels, "--model", f"{store}/base", "--split", "eval", "--high-score", "1")
+    assert len(found["images"]) == 6 and LABEL_ERRORS.read(f"{store}/labels").images
     bench = ["bench", "input", config[1], *examples, "--no-step", "--images", "4", "--seconds", "0.05"]
     assert cli.json(*bench)["stages"]
     # What a person edits is written to this machine.
@@ -261,6 +271,11 @@ def test_a_checkpoint_is_imported_measured_and_used(store, cli):
     measured = cli.json("evaluate", *model, *compared, "--output", f"{store}/evaluated")
     assert measured["images"] == 6 and measured["baseline"]
     assert json.loads(files.read_text(f"{store}/evaluated/evaluation/metrics.json")) == measured
+    statistics = files.read_text(DETECTION_STATISTICS.path(f"{store}/evaluated/evaluation"))
+    files.write_text(layout.extra_file(made["model"], DETECTION_STATISTICS.name), statistics)
+    seen = cli.json("monitor", made["model"], f"{store}/predicted", "--output", f"{store}/monitored")
+    assert seen["images"] == 1 and MONITORING.read(f"{store}/monitored").not_judged
+    assert files.exists(f"{store}/monitored/index.html")
 
 
 def test_results_of_any_program_are_measured_with_their_annotations(store, cli):

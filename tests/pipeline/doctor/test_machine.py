@@ -169,12 +169,6 @@ def test_these_packages_serve_and_one_that_is_missing_or_old_is_named(monkeypatc
     (finding,) = packages.check_packages()
     assert finding.state is State.PROBLEM
     assert "pillow is missing" in finding.found and "tensorflow is 2.15.0, not <2.22,>=2.21" in finding.found
-    installed(numpy="1.0", jinja2="")
-    (finding,) = packages.check_lock()
-    assert finding.state is State.NOTE
-    assert "numpy 1.0 (lock: " in finding.found and "jinja2 missing" in finding.found
-    text = "absl-py==1.4.0 \\\n    --hash=sha256:00\nMoto[s3]==5.1 ; python_version < '4' \\\n# note==1\n"
-    assert packages.read_lock(text) == {"absl-py": "1.4.0", "moto": "5.1"}
 
 
 def test_another_python_is_told_and_without_metadata_nothing_is_claimed(monkeypatch):

@@ -47,13 +47,12 @@ class KfpState:
         retried: whether Kubeflow's configuration of Argo retries errors, as it does from 2.17 on.
         outcomes: task to what shall become of it, as fields of `Step`.
         failed_roots: attempts at whole runs that fail before the one that goes on.
-        orphans: whether deleting a recurring run may leave its runs alone, as it may from 2.16 on.
         lost: runs whose workflows were deleted under them.
     """
 
     def __init__(self) -> None:
         self.multi_user = self.failing_driver = self.failing_root = False
-        self.tells_steps = self.retried = self.orphans = True
+        self.tells_steps = self.retried = True
         self.forbidden: tuple[str, ...] = ()
         self.failing_step = self.waiting_step = ""
         self.stale_reads, self.failed_roots = 1, 0
@@ -253,7 +252,7 @@ class KfpState:
         policies = ("", *kfp_server_api.V2beta1DeletePropagationPolicy.allowable_values)
         self._require(policy in policies, f"invalid propagation_policy: {policy}")
         del self.recurring[recurring_id]
-        if policy != "ORPHAN" or not self.orphans:
+        if policy != "ORPHAN":
             made = [run for run in self.runs.values() if run.get("recurring_run_id") == recurring_id]
             self.lost |= {run["run_id"] for run in made if run["state"] not in ENDED}
         return {}

@@ -121,7 +121,11 @@ def test_a_replacement_that_is_cut_off_anywhere_is_finished_later(server, connec
             assert len(firing) <= 1, "and no more than one that fires"
             assert apply(connection, changed).schedule.max_concurrency == 2
             assert _only(server)["status"] == ("DISABLED" if was_paused else "ENABLED")
-    server.state.recurring.clear()
+    server.misbehave(_DELETE, 500)
+    refused(ClusterError, "500", apply, connection, _change(spec, max_concurrency=4))
+    assert len(server.state.recurring) == 2
+    schedules.delete(connection, find_schedule(connection, "nightly"))
+    assert not server.state.recurring
     apply(connection, spec)
     server.misbehave(_RESUME, 500)
     refused(ClusterError, "", apply, connection, _change(spec, max_concurrency=2))
@@ -160,7 +164,7 @@ def test_schedules_are_paused_resumed_listed_and_deleted(connection, spec):
 
 
 def test_runs_under_way_outlive_the_schedule_that_started_them(server, spec):
-    for version in ("2.16.1", "2.17.0"):
+    for version in ("2.16.1", "2.17.0", "unknown"):
         server.version = version
         connection = connect(server)
         run_ids = [server.state.fire(apply(connection, spec).schedule.schedule_id)]
@@ -168,44 +172,6 @@ def test_runs_under_way_outlive_the_schedule_that_started_them(server, spec):
         run_ids.append(server.state.fire(second.schedule_id))
         schedules.delete(connection, second)
         assert not server.state.recurring and all(_ends(connection, run_id) for run_id in run_ids)
-
-
-@pytest.fixture
-def unnamed(server):
-    """A connection to a server that does not tell its version, and cannot leave runs alone."""
-    server.version, server.state.orphans = "unknown", False
-    return connect(server)
-
-
-def test_a_schedule_whose_run_would_be_stopped_is_paused_and_not_deleted(server, unnamed, spec):
-    schedule = apply(unnamed, spec).schedule
-    run_id = server.state.fire(schedule.schedule_id)
-    with pytest.raises(ClusterError, match=f"run {run_id} of this schedule is running.*is paused"):
-        schedules.delete(unnamed, schedule)
-    assert server.state.recurring[schedule.schedule_id]["status"] == "DISABLED" and _ends(unnamed, run_id)
-    schedules.delete(unnamed, schedule)
-    assert not server.state.recurring
-
-
-def test_a_replaced_schedule_whose_run_would_be_stopped_is_deleted_later(server, unnamed, spec, caplog):
-    old = apply(unnamed, spec).schedule
-    run_id = server.state.fire(old.schedule_id)
-    changed = _change(spec, max_concurrency=2)
-    applied = apply(unnamed, changed)
-    assert (applied.action, applied.schedule.enabled) == ("replaced", True)
-    assert f"{old.schedule_id} is paused and stays until run {run_id} has ended" in caplog.text
-    assert server.state.recurring[old.schedule_id]["status"] == "DISABLED"
-    assert find_schedule(unnamed, "nightly").schedule_id == applied.schedule.schedule_id
-    assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 2
-    with pytest.raises(ClusterError, match=f"{run_id} of this schedule.*; {old.schedule_id} is paused"):
-        schedules.delete(unnamed, applied.schedule)
-    assert list(server.state.recurring) == [old.schedule_id], "what was to be deleted could be"
-    # It is deleted when its run has ended.
-    apply(unnamed, spec)
-    assert _ends(unnamed, run_id)
-    assert apply(unnamed, spec).action == "unchanged" and len(server.state.recurring) == 1
-    schedules.delete(unnamed, find_schedule(unnamed, "nightly"))
-    assert not server.state.recurring
 
 
 def test_run_now_uses_the_pinned_version_its_placeholders_and_folder(server, connection, spec, tmp_path):
@@ -250,15 +216,3 @@ def test_several_calls_at_the_same_moment_end_with_one_schedule(server, connecti
     _add(server, *(copy | {"status": "DISABLED", "description": description} for copy in copies))
     assert apply(connection, spec).action == "unchanged"
     assert {k: v["status"] for k, v in server.state.recurring.items()} == {"copy-1": "ENABLED"}
-
-
-def test_a_third_of_a_name_does_not_end_replacing(server, unnamed, spec):
-    """The first one stays until its run has ended, which nothing says before the second replacement."""
-    first = apply(unnamed, spec).schedule.schedule_id
-    server.state.fire(first)
-    apply(unnamed, _change(spec, max_concurrency=2))
-    applied = apply(unnamed, _change(spec, max_concurrency=3))
-    assert applied.action == "replaced" and applied.schedule.max_concurrency == 3
-    left = {key: kept["status"] for key, kept in server.state.recurring.items()}
-    assert left == {first: "DISABLED", applied.schedule.schedule_id: "ENABLED"}
-    assert apply(unnamed, _change(spec, max_concurrency=3)).action == "unchanged"

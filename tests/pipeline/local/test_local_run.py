@@ -18,7 +18,7 @@ from detection_core.storage import files
 from pipeline.local import local_run
 from pipeline.local.local_run import LiveReport, RunOptions, run_locally
 from pipeline.local.run_summary import summarise
-from pipeline.local.workspace import Workspace, new_run_id
+from pipeline.local.workspace import Workspace
 from pipeline.settings.settings_file import load_settings
 from tests.support.cases import refused
 from tests.support.run_records import record, step
@@ -109,7 +109,7 @@ def test_the_summary_of_a_full_run_of_one_that_stopped_early_and_of_one_with_spa
     lite = {"file": "model_int8.tflite", "metrics": points, "passed": False, "size_bytes": 1}
     written = {
         "evaluator/evaluation/metrics": {"metrics": metrics, "blessed": True},
-        "tflite_exporter/parity/parity": {"files": [lite | {"latency_ms": 2.0}]},
+        "tflite_exporter/parity/parity": {"files": [lite | {"latency_ms": {"1": 2.0}}]},
         "pusher/pushed_model/pushed": {"pushed": False, "version": None, "reasons": ["mAP fell by 0.1"]},
     }
     for name, tree in written.items():
@@ -220,7 +220,7 @@ def test_the_newest_run_is_the_default_and_stays_it_when_the_clock_is_set_back(t
     empty = Workspace(str(tmp_path / "empty"))
     assert empty.new_run_id() < future.run_id
     refused(ConfigError, "expected a run, found none", empty.run)
-    assert len({new_run_id() for _ in range(100)}) > 90
+    assert len({empty.new_run_id() for _ in range(100)}) > 90
 
 
 def test_a_workspace_s_name_is_no_pattern_and_a_lock_that_is_a_link_is_refused(tmp_path):

@@ -75,8 +75,8 @@ def test_what_the_page_tells(run, page):
         metrics = json.load(f)
     assert f"{metrics['metrics']['DetectionBoxes_Precision/mAP@.50IOU']:.3f}" in page.text
     assert page.text.count("passed") >= len(metrics["thresholds"])
-    with open(f"{evaluation}/pictures/index.json") as f:
-        captions = [entry["caption"] for entry in json.load(f)]
+    with open(f"{evaluation}/pictures/index.jsonl") as f:
+        captions = [json.loads(line)["caption"] for line in f]
     assert captions and [caption for caption in captions if caption not in page.text] == []
 
 
@@ -120,7 +120,7 @@ def test_damaged_artifacts_cost_their_part_of_the_page_alone(run, tmp_path, capl
         (copy / name).write_text("{")
     history = copy / "trainer" / "model_run" / "history.jsonl"
     history.write_text(history.read_text()[:-30])
-    (copy / "quantized_evaluator/evaluation/pictures/index.json").unlink()
+    (copy / "quantized_evaluator/evaluation/pictures/index.jsonl").unlink()
     steps = (dataclasses.replace(s, outputs={n: str(copy / s.id / n) for n in s.outputs}) for s in run.steps)
     page = Page(writer.render_report(dataclasses.replace(run, steps=tuple(steps))))
     assert "Quantized detector" in page.text and "Training: loss" in page.text
@@ -130,7 +130,7 @@ def test_damaged_artifacts_cost_their_part_of_the_page_alone(run, tmp_path, capl
         ("metrics.json", '{"metrics": {"DetectionBoxes_Precision/mAP": "x"}}'),
         ("curves.json", '{"classes": [{"name": "a", "precision": [1], "recall": []}]}'),
         ("curves.json", '{"classes": [], "confusion": {"labels": ["a"], "matrix": []}}'),
-        ("pictures/index.json", "[1]"),
+        ("pictures/index.jsonl", "[1]"),
     )
     for number, (name, text) in enumerate(damaged):
         caplog.clear()

@@ -1,7 +1,6 @@
 """Runs on a schedule on this machine."""
 
 import datetime
-import itertools
 import logging
 import os
 import shutil
@@ -16,10 +15,9 @@ from detection_core.errors import ConfigError
 from pipeline.local.workspace import Workspace
 from pipeline.schedule import local_scheduler
 from pipeline.schedule.local_scheduler import LocalSchedule
-from pipeline.schedule.systemd import calendar_events, crontab_line, five_fields, systemd_units
+from pipeline.schedule.systemd import calendar_events, systemd_units
 from pipeline.schedule.trigger import parse_cron
 from tests.pipeline.schedule.triggers import trigger
-from tests.support.cases import refused
 
 NOTE = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[3:]) + '\\n'); sys.exit(int(sys.argv[2]))"
 
@@ -176,64 +174,3 @@ def test_systemd_reads_the_events_as_we_do():
         env = {"TZ": "UTC", "PATH": "/usr/bin:/bin"}
         done = subprocess.run([*read, f"{event} UTC"], capture_output=True, text=True, check=True, env=env)
         assert f"{parsed.next_after(base):%Y-%m-%d %H:%M:%S}" in done.stdout
-
-
-def test_a_crontab_line_keeps_runs_apart_and_takes_an_interval_that_divides_the_day():
-    text = crontab_line(trigger(cron="0 30 3 * * ?"), COMMAND, "/my files", "/w/.cron.lock")
-    comment, line = text.splitlines()
-    assert comment.startswith("#") and "UTC" in comment
-    assert line == (
-        "30 3 * * * cd '/my files' && mkdir -p /w && "
-        r"flock --nonblock /w/.cron.lock '/opt/v env/bin/detflow' run /data/50\%/settings.yaml"
-    )
-    for interval, fields in (
-        ("15m", "*/15 * * * *"),
-        ("30m", "*/30 * * * *"),
-        ("1h", "0 * * * *"),
-        ("6h", "0 */6 * * *"),
-        ("12h", "0 */12 * * *"),
-        ("1d", "0 0 * * *"),
-    ):
-        line = crontab_line(trigger(interval=interval), COMMAND, "/", "/w/l").splitlines()[1]
-        assert line.startswith(f"{fields} cd ")
-
-
-def test_five_fields_mean_the_same_as_the_six():
-    for cron, fields in {
-        "0 0 3 * * *": "0 3 * * *",
-        "0 */15 * ? * mon-fri": "0,15,30,45 * * * 1-5",
-        "0 5/25 0 1,15 * 1": "5,30,55 0 1,15 * 1",
-        "0 0 0 */10 * *": "0 0 1,11,21,31 * *",
-        "0 0 0 1-31 * 1": "0 0 1-31 * 1",
-        "@monthly": "0 0 1 * *",
-    }.items():
-        assert five_fields(parse_cron(cron, "x")) == fields
-    # Of every mix of day fields that is written, the days are those of the six fields.
-    written = 0
-    for day, weekday in itertools.product(("*", "1", "1-31", "*/2", "3,9"), ("?", "1", "0-6", "*/2", "1-5")):
-        six = parse_cron(f"0 0 0 {day} * {weekday}", "x")
-        try:
-            five = five_fields(six)
-        except ConfigError:
-            continue
-        written += 1
-        again = parse_cron(f"0 {five}", "x")
-        moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-        for _ in range(40):
-            expected = six.next_after(moment)
-            assert again.next_after(moment) == expected, (day, weekday, five)
-            moment = expected
-    assert written > 15
-
-
-def test_what_a_crontab_cannot_say_is_refused():
-    for given, message in (
-        ({"cron": "30 0 3 * * *"}, "a crontab knows no seconds, found '30 0 3"),
-        ({"cron": "0 0 3 */2 * 1"}, "cannot ask for both days"),
-        ({"interval": "45m"}, "a crontab cannot repeat every 2700 s"),
-        ({"interval": "30s"}, "a crontab cannot repeat every 30 s"),
-        ({"interval": "2d"}, "a crontab cannot repeat"),
-        ({"interval": "6h", "start": "2026-01-01T00:00:00Z"}, "a crontab has no beginning and end"),
-    ):
-        caught = refused(ConfigError, message, crontab_line, trigger(**given), COMMAND, "/", "/w/l")
-        assert "run it with `detflow schedule run-local`" in str(caught)

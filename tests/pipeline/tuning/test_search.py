@@ -29,7 +29,7 @@ SPACE = Space(
     parameters={
         "rate": Parameter(low=1e-4, high=1e-1, log=True),
         "batch": Parameter(low=4, high=16, step=4),
-        "kind": Parameter(choices=("a", "b", True)),
+        "kind": Parameter(choices=["a", "b", True]),
     }
 )
 
@@ -235,7 +235,7 @@ def test_a_search_goes_on_and_another_is_not_mixed_with_it(tmp_path, digits, ste
 def test_what_the_config_does_not_take_is_refused_and_a_validation_of_ones_own_stays(digits, tmp_path):
     for name, parameter, message in (
         ("train_config.no_such", Parameter(low=1, high=2), "no_such"),
-        ("train_config.batch_size", Parameter(choices=(4, "many")), "batch_size"),
+        ("train_config.batch_size", Parameter(choices=[4, "many"]), "batch_size"),
     ):
         refused(ConfigError, message, check_space, digits, Space(parameters={name: parameter}))
     digits = load_settings(SETTINGS, [f"data.path={tmp_path}", f"train.overrides.{CLIP}=3"])

@@ -151,10 +151,8 @@ def test_ranges_and_choices_are_read(tmp_path):
     found = space(tmp_path, SPACE)
     rate, batch, clip, augmentation = (found.parameters[name] for name in yaml.safe_load(SPACE)["parameters"])
     assert rate == Parameter(low=1e-4, high=0.1, log=True) and batch == Parameter(low=4, high=16, step=4)
-    assert augmentation == Parameter(choices=("ssd_random_crop {}", "random_horizontal_flip {}"))
-    assert (
-        clip == Parameter(low=0.0, high=10.0) and isinstance(clip.low, float) and isinstance(batch.low, int)
-    )
+    assert augmentation == Parameter(choices=["ssd_random_crop {}", "random_horizontal_flip {}"])
+    assert clip == Parameter(low=0, high=10.0) and batch.is_whole and not clip.is_whole
     chosen = {"trials": 7, "sampler": "random", "pruner": "hyperband", "startup_trials": 2, "seed": 3}
     assert found == Space(parameters=found.parameters, **chosen) and len(found.parameters) == 4
 
@@ -172,7 +170,10 @@ WRONG = [
     ("parameters: {a: {low: .inf, high: 1}}", r"a\.low: expected a number"),
     ("parameters: {a: {low: 1, high: 9, step: 0.5}}", r"a\.step: expected a whole number"),
     ("parameters: {a: {low: 1, high: 9, step: 1, log: true}}", r"a\.step: expected no step on a log"),
-    ("parameters: {a: {low: 1, high: 2, steps: 1}}", "found 'steps'"),
+    (
+        "parameters: {a: {low: 1, high: 2, steps: 1}}",
+        r"unknown key parameters\.a\.steps; did you mean parameters\.a\.step",
+    ),
     ("parameters: {a: {choices: []}}", r"a\.choices: expected a list of values"),
     ("parameters: {a: {choices: [{b: 1}]}}", r"a\.choices: expected a list of values"),
     ("parameters: {a: {choices: [1, 1]}}", r"a\.choices: expected each value once"),
@@ -183,5 +184,5 @@ WRONG = [
 def test_what_says_nothing_is_refused_with_its_place(tmp_path):
     cases = [(text, rf"space\.yaml.*{message}") for text, message in WRONG]
     assert not not_refused(functools.partial(space, tmp_path), cases, ConfigError)
-    refused(ConfigError, "/no/such: expected a file", load_space, "/no/such")
+    refused(ConfigError, "/no/such: cannot read the file of a search", load_space, "/no/such")
     assert len(load_space(str(ROOT / "examples" / "digits" / "space.yaml")).parameters) == 3

@@ -40,7 +40,7 @@ def test_the_best_trial_is_found_and_its_detector_alone_is_kept(tmp_path):
 
 def test_trials_below_the_others_are_ended_early(tmp_path):
     """A training that is worse waits in its middle until it is ended."""
-    values = Parameter(choices=(0.3, 0.2999, 0.3001, 0.9))
+    values = Parameter(choices=[0.3, 0.2999, 0.3001, 0.9])
     space = Space(parameters={"x": values}, sampler="random", startup_trials=3)
     search, tuner = tuned(tmp_path, space, 12, waits_above=0.5, startup=3)
     tuner.run()
@@ -63,7 +63,7 @@ def test_workers_train_at_the_same_time_and_where_every_training_fails_the_searc
 
 def test_values_that_nothing_can_be_trained_with_are_the_worst_and_what_a_failure_learned_is_kept(tmp_path):
     def searched(end, trials):
-        space = Space(parameters={"end": Parameter(choices=(end, "well"))}, sampler="random", seed=1)
+        space = Space(parameters={"end": Parameter(choices=[end, "well"])}, sampler="random", seed=1)
         search, tuner = tuned(tmp_path / end, space, trials)
         tuner.run()
         return search.records(), tuner

@@ -18,7 +18,7 @@ import yaml
 from detection_core.config.automl.hparams import read_yaml_file, resolve_label_map, to_label_map
 from detection_core.data.label_map import BACKGROUND, LabelMap
 from detection_core.data.record_format import count_local_records, write_record
-from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
+from detection_core.datasets.annotated_images import Rejected, Rejection
 from detection_core.datasets.card import check_limit, count_reasons
 from detection_core.datasets.encoding import find_decoding, make_example
 from detection_core.errors import ConfigError, DataError, shorten
@@ -166,38 +166,29 @@ def keep_records(
         return
     with Cache(folder).exclusive(name):
         if not is_current(prefix, made_from):
-            write_cache(
-                prefix, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
-            )
+            write_cache(prefix, part, classes, num_shards=num_shards, made_from=made_from)
 
 
 def write_cache(
-    prefix: str,
-    images: Sequence[AnnotatedImage],
-    rejected: Sequence[Rejection],
-    classes: Mapping[int, str],
-    *,
-    num_shards: int,
-    made_from: str = "",
+    prefix: str, part: AnnotatedSet, classes: Mapping[int, str], *, num_shards: int, made_from: str
 ) -> None:
     """Write images as records; unusable ones are skipped with a warning.
 
-    Existing files are replaced. `rejected` are the reader's rejections, `made_from` is the fingerprint that
-    `is_current` compares.
+    Existing files are replaced. `made_from` is the fingerprint that `is_current` compares.
 
     Raises:
         DataError: when there is no image, or more than one in a hundred is unusable.
     """
     _remove(prefix)
-    images_of_shards = max(1, min(num_shards, len(images)))
+    images_of_shards = max(1, min(num_shards, len(part.images)))
     ids = {name: number for number, name in classes.items()}
-    check, left_out, size = find_decoding("sample").check, list(rejected), 0
+    check, left_out, size = find_decoding("sample").check, list(part.rejected), 0
     with contextlib.ExitStack() as stack:
         shards = [
             stack.enter_context(files.atomic_file(f"{prefix}-{i:05d}-of-{images_of_shards:05d}.tfrecord"))
             for i in range(images_of_shards)
         ]
-        for image in images:
+        for image in part.images:
             try:
                 example = make_example(image, ids, check)
             except Rejected as e:
@@ -209,11 +200,9 @@ def write_cache(
     write_meta_data(prefix, size, classes, made_from)
 
 
-def write_meta_data(prefix: str, size: int, classes: Mapping[int, str], made_from: str = "") -> None:
+def write_meta_data(prefix: str, size: int, classes: Mapping[int, str], made_from: str) -> None:
     """Write the metadata of a cache, which completes it."""
-    meta: dict[str, Any] = {"size": size, "label_map": dict(classes)}
-    if made_from:
-        meta[_MADE_FROM] = made_from
+    meta = {"size": size, "label_map": dict(classes), _MADE_FROM: made_from}
     files.write_text(prefix + _META_DATA, yaml.safe_dump(meta, allow_unicode=True))
 
 

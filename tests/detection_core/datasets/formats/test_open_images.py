@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from detection_core.datasets import grouping
 from detection_core.datasets.annotated_images import ImageLabel, MaskFile
 from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import open_images
@@ -140,8 +139,7 @@ def test_a_file_that_is_no_table_is_one_error_that_names_it(tmp_path, *, text, m
     refused(ConfigError, "annotations", open_images.locate, root, {"boxes": "x"})
 
 
-def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(grouping, "MOST_PACKED_BYTES", 1 << 18)
+def test_memory_does_not_grow_with_the_rows(tmp_path):
     lines = [_row("ab"[n % 2], box=f"0.1,0.2,0.1,{0.2 + n / 1e6}") for n in range(30_000)]
     root = _write(tmp_path, lines)
     open_images.read(root, WHERE)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.artifacts.tflite_file import network_operators, read_graph
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.builders.detector import build_detector
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.operator_times import make_interpreter, operator_times

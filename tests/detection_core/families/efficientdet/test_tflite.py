@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion, to_float16, to_float32, to_int8
 from detection_core.exporters.tflite_forms import normalisation_of
 from detection_core.exporters.tflite_post_process import attribute_text

@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
+from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.artifacts.tflite_file import read_graph
 from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_pipeline_config
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.operator_times import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS

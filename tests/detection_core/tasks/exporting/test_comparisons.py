@@ -21,7 +21,7 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage, iou_px
 from detection_core.exporters.tflite_formats import FORMATS, Network, Tolerance
-from detection_core.exporters.tflite_layers import ReferenceNetwork
+from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Instances
 from detection_core.tasks import compare_file as module
@@ -30,7 +30,6 @@ from detection_core.tasks.exporting.comparisons import (
     LEAST_SCORE,
     box_clauses,
     compare_boxes,
-    compare_network,
     measured_metrics,
     network_clauses,
     shape_clauses,
@@ -260,13 +259,11 @@ def test_heads_beyond_the_bound_name_the_layer():
     assert ["do not belong" in clause for clause in network_clauses(both)] == [True, False]
 
 
-def test_files_of_one_network_are_held_against_one_copy_of_it(tmp_path):
+def test_files_of_one_network_are_held_against_one_copy_of_it():
     with ReferenceNetwork(function_of(False)) as reference:
         for name in ("float32", "int8_weights"):
-            path = tmp_path / name
-            path.write_bytes(file_of(name))
             inputs = inputs_of(file_of(name))[:2]
-            parity = compare_network(str(path), reference, inputs, FORMATS[name].tolerance)
+            parity = compare_layers(file_of(name), reference, inputs, FORMATS[name].tolerance.heads_db)
             assert parity.images == 2 and parity.unmatched == [] and parity.layer == ""
             assert min(parity.heads.values()) > parity.least_db and len(parity.heads) == 2
     refused(RuntimeError, "closed", reference.run, inputs_of(file_of("float32"))[0], [])

@@ -7,6 +7,7 @@ import pytest
 
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.evaluation import MAP_50
+from detection_core.artifacts.tflite_provenance import Provenance
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map, label_map_from_names
@@ -43,7 +44,7 @@ def folder(tmp_path_factory):
 
 def parity(folder, *names: str, split: str = "eval", options: TFLiteExportOptions = OPTIONS):
     config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split=split)
-    candidates = [Candidate(path=str(folder / name), format="float32", quantization="none") for name in names]
+    candidates = [Candidate(path=str(folder / name), origin=Provenance(format="float32")) for name in names]
     label_map = load_label_map(str(folder / "label_map.pbtxt"))
     return measure_parity(str(folder / "good"), candidates, config, label_map, options)
 
@@ -122,7 +123,7 @@ def gate_of_tiny(folder, tiny, form, formats):
         integer, path = FORMATS[name].integer, folder / f"{form}-{name}.tflite"
         path.write_bytes(described(name, form))
         made_of = {"function": function_of(integer, form), "network": network(integer)}
-        made_of |= {"format": name, "quantization": "none", "max_detections": 10}
+        made_of |= {"origin": Provenance(format=name), "max_detections": 10}
         candidates.append(Candidate(path=str(path), **made_of))
     config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split="eval")
     labels = load_label_map(str(folder / "three.pbtxt"))

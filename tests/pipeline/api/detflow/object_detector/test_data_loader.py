@@ -11,7 +11,7 @@ from detection_core import ConfigError, DataError
 from detection_core.datasets.annotated_images import Rejection
 from detection_core.storage import files
 from detflow.object_detector import DataLoader, Dataset, data_loader, record_cache
-from detflow.object_detector.annotated_sets import read_set
+from detflow.object_detector.annotated_sets import AnnotatedSet, read_set
 from tests.support.cases import refused
 from tests.support.refusals import refused_at
 from tests.support.scenes import SIDE, draw, write_coco, write_csv, write_voc
@@ -181,9 +181,10 @@ def images(tmp_path_factory):
     return read_set("voc", "", {"annotations": str(annotations), "images": str(folder / "images")}).images
 
 
-def write(prefix, images, **changes):
-    arguments = {"rejected": (), "classes": CLASSES, "num_shards": 2, "made_from": "a"} | changes
-    record_cache.write_cache(str(prefix), images, **arguments)
+def write(prefix, images, rejected=(), **changes):
+    arguments = {"classes": CLASSES, "num_shards": 2, "made_from": "a"} | changes
+    part = AnnotatedSet(images=list(images), rejected=list(rejected))
+    record_cache.write_cache(str(prefix), part, **arguments)
 
 
 def test_what_is_written_is_read_and_replaced_whole_and_so_is_one_of_model_maker_s(tmp_path, images):
