@@ -134,15 +134,21 @@ class Simulation:
         pool, test = divide(len(self.whole["images"]), seed)
         labelled, pool = pool[: arguments.start], pool[arguments.start :]
         folder = self.trained(f"start-{seed}", labelled, test, "", arguments.first_steps)
-        found = [json.loads((folder / "found.json").read_text())]
+        found = [measured(folder)]
         for number in range(1, arguments.rounds + 1):
             more = self.next_images(strategy, folder, pool, arguments.add)
             labelled, pool = labelled + more, [place for place in pool if place not in more]
             start = str(folder / "trained" / "model")
             folder = self.trained(f"{strategy}-{seed}-{number}", labelled, test, start, arguments.steps)
-            found.append(json.loads((folder / "found.json").read_text()))
+            found.append(measured(folder))
             print(arguments.data, strategy, seed, found[-1], flush=True)
         return found
+
+
+def measured(folder: Path) -> dict[str, float]:
+    """Return what was measured in a folder of `trained`, and how many objects were labelled for it."""
+    objects = len(json.loads((folder / "train.json").read_text())["annotations"])
+    return {"objects": objects, **json.loads((folder / "found.json").read_text())}
 
 
 def rows_of(name: str, curves: Mapping[str, Sequence[Sequence[Mapping[str, float]]]]) -> list[dict[str, str]]:
@@ -152,11 +158,12 @@ def rows_of(name: str, curves: Mapping[str, Sequence[Sequence[Mapping[str, float
         values = {
             strategy: {
                 metric: np.array([curve[place][metric] or 0.0 for curve in curves[strategy]])
-                for metric in ("mAP", "mAP50")
+                for metric in ("mAP", "mAP50", "objects")
             }
             for strategy in STRATEGIES
         }
         row = {"data": name, "labelled images": f"{first['images']:,}"}
+        row |= {f"objects in them, {s}": f"{values[s]['objects'].mean():,.0f}" for s in STRATEGIES}
         for metric, title in {"mAP": "mAP", "mAP50": "mAP@.50"}.items():
             row |= {
                 f"{title}, {strategy}": f"{values[strategy][metric].mean():.3f}" for strategy in STRATEGIES

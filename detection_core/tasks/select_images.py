@@ -203,9 +203,10 @@ def _rank(
     parts = [uncertainty(image.objects, weights) for image in pool]
     totals = np.array([part.sum() for part in parts])
     order = np.argsort(-totals, kind="stable").tolist()
-    near, hashes = _near_duplicates(), [[image.hash for image in images] for images in (pool, labelled)]
+    near = _near_duplicates()
+    hashes, taken = ([image.hash for image in images] for images in (pool, labelled))
     limit = near.MAX_DISTANCE if near else 0
-    candidates, alike = find_distinct(order, *hashes, CANDIDATES * number, limit)
+    candidates, alike = find_distinct(order, hashes, taken, CANDIDATES * number, limit)
     known = np.array([image.embedding for image in labelled], np.float32)
     embeddings = np.array([pool[index].embedding for index in candidates])
     chosen = spread(embeddings, known, totals[candidates], number) if candidates else []

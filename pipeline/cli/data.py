@@ -31,7 +31,7 @@ def examples_of(
     """Yield a folder of examples: `path` itself, or one in `output` that is deleted when the block ends.
 
     A path of "" gives "". `arguments` has those of `source_arguments`; `output` has room for the images. If
-    not `divided`, a data set without splits of its own is one split, so that few images are enough.
+    not `divided`, a data set without splits is taken as one, so that few images are enough.
 
     Raises:
         ConfigError: for invalid splits.

@@ -137,7 +137,8 @@ def spread(
         others = known[begin : begin + _CHUNK]
         squares = (embeddings**2).sum(1)[:, None] + (others**2).sum(1) - 2 * embeddings @ others.T
         nearest = np.minimum(nearest, np.sqrt(np.maximum(squares, 0).min(axis=1)))
-    weights, left = bits + _LEAST_BITS, np.ones(len(embeddings), bool)
+    weights = bits + _LEAST_BITS
+    left: np.ndarray = np.ones(len(embeddings), bool)
     chosen: list[tuple[int, float]] = []
     for _ in range(min(number, len(embeddings))):
         gains = weights * nearest if np.isfinite(nearest).all() else weights
