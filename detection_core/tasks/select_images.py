@@ -15,6 +15,7 @@ from detection_core.capabilities import capability, has_capability
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
+from detection_core.data.label_map import LabelMap
 from detection_core.data.pixels import read_thumbnail
 from detection_core.datasets.annotation_writers import write_rows
 from detection_core.errors import DataError
@@ -109,14 +110,7 @@ def select_images(
     classes = list(dict.fromkeys([*names.values(), *(label_map.class_names.values() if label_map else ())]))
     numbers = {name: number for number, name in enumerate(classes)}
     pool, errors = _look_at(found, numbers)
-    labelled = []
-    if label_map:
-        own = {label: numbers[name] for label, name in label_map.class_names.items()}
-        labelled = [
-            _labelled(image, own, len(classes))
-            for split in split_names(examples_dir)
-            for image in read_split(split_pattern(examples_dir, split), label_map)
-        ]
+    labelled = _read_labelled(examples_dir, label_map, numbers) if label_map else []
     ranked, weights = _rank(pool, labelled, classes, options.number)
     made = Selection(
         model=describe_model(model_path),
@@ -182,8 +176,17 @@ def _sizes(boxes: np.ndarray) -> list[float]:
     return list(map(float, np.sqrt(sides.prod(axis=1))))
 
 
+def _read_labelled(examples_dir: str, label_map: LabelMap, numbers: Mapping[str, int]) -> list[_Seen]:
+    """Return the images of all splits, whose labels have score 1; DataError if their pixels are damaged."""
+    own = {label: numbers[name] for label, name in label_map.class_names.items()}
+    return [
+        _labelled(image, own, len(numbers))
+        for split in split_names(examples_dir)
+        for image in read_split(split_pattern(examples_dir, split), label_map)
+    ]
+
+
 def _labelled(image: LabelledImage, numbers: Mapping[int, int], num_classes: int) -> _Seen:
-    """Return a labelled image, whose labels have score 1; DataError if its pixels are damaged."""
     known = np.flatnonzero(image.classes >= 0)
     classes = [numbers[label] for label in image.classes[known].tolist()]
     objects = Objects(classes, [1.0] * len(known), _sizes(image.boxes[known]))
