@@ -1,6 +1,7 @@
 """The verb `select`: choose images that are worth labelling, and write tasks with pre-annotations."""
 
 import dataclasses
+import hashlib
 import io
 import os
 from collections.abc import Mapping, Sequence
@@ -64,12 +65,15 @@ class SelectOptions:
 
 
 class _Seen(NamedTuple):
-    """A usable image: its path, objects, embedding (float32 [D]) and perceptual hash."""
+    """A usable image: its path, objects, embedding (float32 [D]) and hash.
+
+    The hash is perceptual; of a picture without features, or without this capability, that of the file.
+    """
 
     path: str
     objects: Objects
     embedding: np.ndarray
-    hash: bytes | None
+    hash: bytes
 
 
 def select_images(
@@ -152,7 +156,8 @@ def _see(path: str, data: bytes, objects: Objects, num_classes: int) -> _Seen:
     except ImageFault as error:
         raise DataError(error.message, where=path) from error
     near = _near_duplicates()
-    return _Seen(path, objects, embed(objects, num_classes, grey), near and near.perceptual_hash(grey))
+    seen = near.perceptual_hash(grey) if near else None
+    return _Seen(path, objects, embed(objects, num_classes, grey), seen or hashlib.sha256(data).digest())
 
 
 def _near_duplicates() -> Any:

@@ -21,8 +21,8 @@ import numpy as np
 CANDIDATES = 4
 """Number of uncertain images from which one is chosen for its difference, as in Yang et al."""
 
-HASH_WORDS = 4
-"""Number of 64-bit integers of a perceptual hash."""
+HASH_BYTES = 32
+"""Length of an image's hash."""
 
 _SIZES = (0.1, 0.3)
 """Square roots of a box's part of the image, which part small, medium and large objects."""
@@ -76,17 +76,13 @@ def embed(objects: Objects, num_classes: int, grey: np.ndarray) -> np.ndarray:
 
 
 def find_distinct(
-    order: Sequence[int],
-    hashes: Sequence[bytes | None],
-    known: Sequence[bytes | None],
-    number: int,
-    max_bits: int,
+    order: Sequence[int], hashes: Sequence[bytes], known: Sequence[bytes], number: int, max_bits: int
 ) -> tuple[list[int], dict[int, int]]:
     """Return the first images of an order of which no two look alike, nor one like a known image.
 
     Args:
         order: indices of images, best first; the walk ends when `number` are found.
-        hashes: perceptual hash of each image; one without is compared with none.
+        hashes: hash of each image, 32 bytes.
         known: likewise of images that none may look like.
         number: of images to return, or fewer.
         max_bits: largest distance of the hashes of images that look alike.
@@ -97,21 +93,19 @@ def find_distinct(
     """
     kept: list[int] = []
     alike: dict[int, int] = {}
-    names = [-1 - place for place, found in enumerate(known) if found is not None]
-    table = np.frombuffer(b"".join(filter(None, known)), np.uint64).reshape(-1, HASH_WORDS)
-    table = np.concatenate([table, np.zeros((number, HASH_WORDS), np.uint64)])  # room for the kept ones
+    names = [-1 - place for place in range(len(known))]
+    room = bytes(HASH_BYTES * number)
+    table = np.frombuffer(bytearray(b"".join([*known, room])), np.uint64).reshape(-1, HASH_BYTES // 8)
     for index in order:
         if len(kept) == number:
             break
-        own = hashes[index]
-        if own is not None:
-            words = np.frombuffer(own, np.uint64)
-            bits = np.bitwise_count(table[: len(names)] ^ words).sum(axis=1)
-            if len(bits) and bits.min() <= max_bits:
-                alike[index] = names[int(bits.argmin())]
-                continue
-            table[len(names)] = words
-            names.append(index)
+        own = np.frombuffer(hashes[index], np.uint64)
+        bits = np.bitwise_count(table[: len(names)] ^ own).sum(axis=1)
+        if len(bits) and bits.min() <= max_bits:
+            alike[index] = names[int(bits.argmin())]
+            continue
+        table[len(names)] = own
+        names.append(index)
         kept.append(index)
     return kept, alike
 

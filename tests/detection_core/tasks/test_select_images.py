@@ -120,13 +120,23 @@ def test_low_scores_are_no_pre_annotations(tmp_path, model, photos):
     assert {item.name for image in read.images for item in image.objects} == {"red"}
 
 
-def test_without_the_capability_nothing_is_left_out(tmp_path, model, photos, monkeypatch):
+def test_without_the_capability_and_of_flat_pictures_only_equal_files_are_left_out(
+    tmp_path, model, photos, monkeypatch
+):
     shutil.copy(photos / "more" / "1.png", photos / "copy.png")
-    monkeypatch.delitem(capabilities.CAPABILITIES, "near_duplicates")
+    Image.open(photos / "copy.png").save(photos / "smaller.jpg", quality=90)
+    for name, level in (("flat.png", 90), ("flat copy.png", 90), ("flat other.png", 91)):
+        Image.new("RGB", (64, 64), (level,) * 3).save(photos / name)
     found = select(model, photos, tmp_path / "out", number=20)
-    assert len(found.chosen) == 13 and not any(image.alike for image in found.images)
-    # Its distance from its copy tells.
-    assert found.chosen[-1].distance == pytest.approx(0, abs=1e-3)
+    alike = {os.path.basename(image.image) for image in found.images if image.alike}
+    assert len(found.chosen) == 14 and len(alike & {"1.png", "copy.png", "smaller.jpg"}) == 2
+    assert len(alike & {"flat.png", "flat copy.png"}) == 1 and "flat other.png" not in alike
+    monkeypatch.delitem(capabilities.CAPABILITIES, "near_duplicates")
+    found = select(model, photos, tmp_path / "without", number=20)
+    assert len(found.chosen) == 15
+    # The distance from the image that it was made of tells.
+    [smaller] = [image for image in found.chosen if image.image.endswith("smaller.jpg")]
+    assert smaller.rank > 3 and smaller.distance < 0.02
 
 
 def test_an_interrupted_run_is_resumed(tmp_path, model, photos):

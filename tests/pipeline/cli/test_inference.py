@@ -243,6 +243,7 @@ def test_a_model_is_verified_before_it_is_opened(model, photos, tmp_path, cli, m
     monkeypatch.setenv(PUBLIC_KEY_VARIABLE, PUBLIC_KEY)
     calls = {
         "predict": ("predict", "--model", pushed, photos, "--output", tmp_path / "none"),
+        "select": ("select", "--model", pushed, photos, "--output", tmp_path / "none"),
         "evaluate": ("evaluate", "--model", pushed, "--examples", tmp_path, "--output", tmp_path / "none"),
         "inspect": ("inspect", pushed),
     }
