@@ -1,7 +1,6 @@
 """Parameters of a pipeline, which may change from run to run, and their values."""
 
 import dataclasses
-import difflib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from detection_core.bounded.plain_yaml import module_table
+from detection_core.config.suggestions import did_you_mean
 from detection_core.errors import ConfigError
 from pipeline.settings.step_ids import RUN_CHECKER, TRAINER
 from pipeline.steps import Step
@@ -58,10 +58,8 @@ def check_parameters(
 def _find(parameters: Mapping[str, Parameter], name: str, where: str) -> Parameter:
     if name in parameters:
         return parameters[name]
-    near = difflib.get_close_matches(name, parameters, n=1)
-    known = f"the pipeline has {', '.join(parameters)}" if parameters else "the pipeline has none"
-    hint = f"did you mean {near[0]}?" if near else known
-    raise ConfigError(f"no parameter {name}; {hint}", where=where)
+    known = f"the pipeline has {', '.join(parameters) or 'none'}"
+    raise ConfigError(f"no parameter {name}; {did_you_mean(name, parameters, known)}", where=where)
 
 
 def _parse(parameter: Parameter, text: str) -> Any:

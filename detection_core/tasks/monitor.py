@@ -3,8 +3,6 @@
 import dataclasses
 import hashlib
 
-import numpy as np
-
 from detection_core.artifacts.detection_statistics import (
     DETECTION_STATISTICS,
     MONITORING,
@@ -17,7 +15,6 @@ from detection_core.report.monitoring_page import PAGE, monitoring_page
 from detection_core.storage import files
 from detection_core.tasks.monitoring.served_log import ServedLog
 from detection_core.validation.detection_drift import (
-    SCORES,
     compare_detections,
     describe_detections,
     from_score,
@@ -40,11 +37,6 @@ class MonitorOptions:
     false_alarms: float = 0.01
 
     def __post_init__(self) -> None:
-        """Check the values. Raises ConfigError if one is out of range."""
-        if self.min_score is not None and not np.isclose(self.min_score, SCORES).any():
-            raise ConfigError(
-                f"expected one of {', '.join(map(str, SCORES))}, found {self.min_score:g}", where="min_score"
-            )
         if not 0 < self.false_alarms < 1:
             raise ConfigError(
                 f"expected a share between 0 and 1, found {self.false_alarms:g}", where="false_alarms"
@@ -61,19 +53,13 @@ def monitor(model_path: str, log_path: str, folder: str, options: MonitorOptions
         options: by default those of `MonitorOptions`.
 
     Raises:
-        ConfigError: for a minimum score below that of the statistics.
+        ConfigError: for a minimum score that the statistics do not count.
         ContractError: if there are no statistics beside the model.
         DataError: if there is no log.
     """
     options = options or MonitorOptions()
     statistics, digest = _read_statistics(model_path)
     if options.min_score is not None:
-        if options.min_score < statistics.min_score:
-            raise ConfigError(
-                f"expected at least {statistics.min_score:g}, from which the evaluation counted detections,"
-                f" found {options.min_score:g}",
-                where="min_score",
-            )
         statistics = from_score(statistics, options.min_score)
     classes = statistics.of_detections["class"].bins
     log = ServedLog(len(classes))

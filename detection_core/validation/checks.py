@@ -1,13 +1,13 @@
 """The data checks: their measures, thresholds and severities; the check of classes."""
 
 import dataclasses
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts.data_findings import STOP, WARN, Finding, FoundExample
 from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.bounded.plain_yaml import module_table
+from detection_core.config.suggestions import did_you_mean
 from detection_core.errors import ConfigError, shorten
 
 OFF = "off"
@@ -56,10 +56,9 @@ def make_limits(given: Mapping[str, Mapping[str, Any]], where: str = "checks") -
     limits = {name: Limit(threshold=check.threshold) for name, check in CHECKS.items()}
     for name, values in given.items():
         if name not in CHECKS:
-            near = difflib.get_close_matches(str(name), CHECKS, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
+            meant = did_you_mean(str(name), CHECKS, "see the list")
             raise ConfigError(
-                f"expected one of {', '.join(CHECKS)}, found {shorten(name)}{meant}", where=where
+                f"expected one of {', '.join(CHECKS)}, found {shorten(name)}; {meant}", where=where
             )
         limits[name] = _limit(name, values, f"{where}.{name}")
     return limits

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detection_core.artifacts.detection_statistics import BinnedValues, ComparedProperty, DetectionStatistics
+from detection_core.errors import ConfigError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.structures import Instances
 from detection_core.validation.box_statistics import (
@@ -115,7 +116,14 @@ def describe_evaluation(split: EvaluatedSplit, classes: Sequence[str], name: str
 
 
 def from_score(found: DetectionStatistics, min_score: float) -> DetectionStatistics:
-    """Return the statistics of the detections from a higher score on, one of `SCORES`."""
+    """Return the statistics of the detections from a higher score on; ConfigError if it is not counted."""
+    allowed = [edge for edge in SCORES if edge >= found.min_score]
+    if min_score not in allowed:
+        raise ConfigError(
+            f"expected {', '.join(map(str, allowed))}, from which the evaluation counted detections,"
+            f" found {min_score:g}",
+            where="min_score",
+        )
     least = int(np.digitize(min_score, SCORES))
     kept = np.array(found.of_detections["score"].values, np.int64) >= least
     owners: np.ndarray = np.repeat(np.arange(len(found.detections)), found.detections)

@@ -9,11 +9,11 @@ replacement.
 import contextlib
 import dataclasses
 import datetime
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.config.suggestions import did_you_mean
 from detection_core.errors import ConfigError
 from pipeline.kubeflow import package
 from pipeline.kubeflow.api_errors import ClusterError
@@ -181,9 +181,8 @@ def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
     found = named or [s for s in every if s.schedule_id == name_or_id]
     if not found:
         names = [s.name for s in every]
-        near = difflib.get_close_matches(name_or_id, names, n=1)
         known = f"there are {', '.join(names)}" if names else "there is none yet"
-        hint = f"did you mean {near[0]}?" if near else known
+        hint = did_you_mean(name_or_id, names, known)
         raise ConfigError(f"no schedule {name_or_id}; {hint}", where=connection.host)
     if len(found) > 1:
         raise _ambiguous(connection, name_or_id, found)
