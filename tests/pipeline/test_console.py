@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from pipeline.console import file_log, start_logging, write_line
+from pipeline import console
+from pipeline.console import end_output, file_log, start_logging, write_line
 from pipeline.tables import Page, Table, write_page
 from tests.support.command_line import run_python
 
@@ -30,6 +31,20 @@ def test_our_messages_are_shown_and_other_libraries_only_when_it_is_serious(caps
     assert line.endswith("I components.x | a message")
     write_line("a\tb\n\x1b[2J\x1b]0;pwned\x07 http://u:p@h/")
     assert capsys.readouterr().out == "a\tb\n\\x1b[2J\\x1b]0;pwned\\x07 http://***@h/\n"
+
+
+def test_a_closed_pipe_ends_the_output_and_other_faults_of_a_stream_are_shown(monkeypatch, capfd):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        write_line("nobody reads this", closed)
+        write_line("nor this", closed)
+        monkeypatch.setattr(sys, "stdout", closed)
+        closed.write("waiting")
+        end_output()
+        record = logging.LogRecord("pipeline.x", logging.ERROR, "", 1, "%d", ("no number",), None)
+        console._Terminal(closed).emit(record)
+    assert "--- Logging error ---" in capfd.readouterr().err
 
 
 def test_native_output_goes_to_the_file_and_ours_to_the_terminal(tmp_path):

@@ -1,5 +1,6 @@
 """Texts of configs: their positions, comments and edits."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -206,6 +207,12 @@ WRONG = [
 @cases(*WRONG)
 def test_an_error_names_line_field_and_remedy(*, text, line, message):
     assert refused(ConfigError, message, parse, text).where == f"my.config:{line}"
+
+
+def test_text_whose_escapes_are_not_utf_8_is_refused():
+    text = r'model { ssd { feature_extractor { type: "\377" } } }'
+    with pytest.raises(ConfigError, match=r"here.config.*(not a valid|expected)"):
+        parse_message(text, TrainEvalPipelineConfig, where="here.config")
 
 
 def test_text_from_no_file_is_named_by_its_line():

@@ -97,6 +97,21 @@ def test_batches_of_one_size_are_static(*, masks):
     assert batches.element_spec.truth.masks.shape == ([2, 4, 8, 8] if masks else [2, 4, 0, 0])
 
 
+def test_masks_of_several_sizes_are_padded_in_batches_of_one_size():
+    options = {"resizer": FixedShapeResizer(height=8, width=8), "max_boxes": 4}
+    size = tf.constant([6, 9])
+    elements = [network_input(_sample(CASES[n]), original_size=size, **options) for n in ("basic", "masks")]
+
+    def signature(a, b):
+        return tf.TensorSpec([x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)], a.dtype)
+
+    common = tf.nest.map_structure(signature, *elements)
+    dataset = tf.data.Dataset.from_generator(lambda: iter(elements), output_signature=common)
+    (batch,) = batched(dataset, 2, drop_remainder=True)
+    assert batch.images.pixels.shape == (2, 8, 8, 3) and batch.truth.masks.shape == (2, 4, 8, 8)
+    assert not batch.truth.masks[0].numpy().any() and batch.truth.masks[1].numpy().any()
+
+
 def test_images_of_several_sizes_and_rows_of_objects_are_padded():
     sample = _sample(CASES["basic"])
     turned = sample._replace(image=tf.transpose(sample.image, [1, 0, 2]))

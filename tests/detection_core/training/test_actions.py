@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import math
 import os
 import signal
 import threading
@@ -19,7 +20,16 @@ from detection_core.artifacts.pictures import list_pictures
 from detection_core.families.ssd.family import FAMILY
 from detection_core.progress import format_progress
 from detection_core.training import stop_signal
-from detection_core.training.actions import DataWait, HistoryFile, LoggedTraining, ProgressLines, reported_at
+from detection_core.training.actions import (
+    DataWait,
+    HistoryFile,
+    LoggedTraining,
+    ProfileOptions,
+    ProfilerTrace,
+    ProgressLines,
+    rates,
+    reported_at,
+)
 from detection_core.training.distribution import Reproducibility
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.stop_signal import StopSignal
@@ -35,6 +45,25 @@ def report(step, **changes):
     known = {"learning_rate": 0.004, "steps_per_second": 8.4, "images_per_second": 67.2, "data_wait": 0.03}
     known |= {"scalars": {"gradient_norm/global": 3.0}, "memory_bytes": 1_900_000_000}
     return StepReport(**({"step": step, "steps": 40, "losses": LOSSES} | known | changes))
+
+
+def test_memory_of_a_device_is_a_rate_where_there_is_one():
+    assert "device_memory_bytes" not in rates(report(10))
+    assert rates(report(10, device_memory_bytes=7))["device_memory_bytes"] == 7.0
+
+
+def test_a_trace_that_cannot_be_written_is_lost_and_the_training_goes_on(tmp_path, monkeypatch, caplog):
+    trace = ProfilerTrace(ProfileOptions(first_step=2, steps=1), str(tmp_path))
+    monkeypatch.setattr(tf.profiler.experimental, "start", lambda folder: None)
+    trace.start(0)
+    trace.reached(2)
+
+    def stop():
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(tf.profiler.experimental, "stop", stop)
+    trace.reached(3)
+    assert "the trace is lost: the disk is full" in caplog.text and trace.steps_until_due(3) == math.inf
 
 
 def test_history_lines_have_the_contracts_fields(tmp_path):

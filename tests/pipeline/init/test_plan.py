@@ -1,5 +1,7 @@
 """The plan, its documents and its summary."""
 
+from types import SimpleNamespace
+
 import pytest
 from PIL import Image
 
@@ -8,7 +10,7 @@ from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_checked_config
 from detection_core.detectors.family import family_of
 from detection_core.errors import ConfigError, DataError
-from detection_core.zoo.networks import list_networks
+from detection_core.zoo.networks import PublishedModel, list_networks
 from pipeline.dag import build_dag
 from pipeline.init import plan as planning
 from pipeline.init.documents import GRID, SETTINGS, check_documents, write_documents
@@ -58,6 +60,17 @@ def test_with_weights_the_published_network_is_trained_on(planned, monkeypatch):
     # Weights of heads fit only where as many anchors lie at each place.
     generator = plan.config.model.ssd.anchor_generator.multiscale_anchor_generator
     assert len(generator.aspect_ratios) * generator.scales_per_octave == 6
+
+
+def test_weights_lie_here_or_are_fetched(monkeypatch):
+    model = next(network for network in list_networks() if isinstance(network, PublishedModel))
+    assert "--from-scratch" in planning.find_weights(model, wanted=False).reason
+    fetched = SimpleNamespace(folder="/cache/model")
+    monkeypatch.setattr(planning, "fetch_model", lambda name: fetched)
+    for files, words in ((None, "were fetched in /cache/model"), ("there", "lie in /cache/model")):
+        monkeypatch.setattr(planning, "find_model_files", lambda name, files=files: files)
+        found = planning.find_weights(model, wanted=True)
+        assert found.found and found.reason == f"the published weights {words}"
 
 
 def test_tiles_are_proposed_for_small_objects_in_large_images(tmp_path, planned):

@@ -220,6 +220,11 @@ def test_what_is_missing_or_torn_is_not_there(tmp_path, caplog):
         writer.read_text(folder, "pushed.json") == '{"pushed": '
         and writer.read_text(folder, "missing") is None
     )
+    (tmp_path / "torn.txt").write_bytes(b"\xff")
+    assert writer.read_text(folder, "torn.txt") is None and "torn.txt is left out" in caplog.text
+    assert writer.unless_damaged(lambda: 1 / 0, "curves.json", "nothing") == "nothing"
+    assert "curves.json is left out: expected the output of its step" in caplog.text
+    assert writer.unless_damaged(lambda: 7, "curves.json", "nothing") == 7
 
 
 NOON = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
