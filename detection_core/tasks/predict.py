@@ -111,7 +111,7 @@ def predict(
     with contextlib.ExitStack() as stack:
         journal = options.journal or stack.enter_context(open_journal("", ""))
         stems = unique_stems({s: options.names.get(s) or os.path.basename(s) for s in sources}, journal.stems)
-        _refuse_overwriting([given for given in images if isinstance(given, str)], stems, output_dir)
+        refuse_overwriting([given for given in images if isinstance(given, str)], stems, output_dir)
         runner = with_tiles(load_runner(model_path, trust=trust), options.tiles)
         drawing = _Drawing(
             folder=output_dir,
@@ -216,7 +216,7 @@ def _write_coco_results(folder: str, ids: Mapping[str, int], journal: Journal) -
     files.write_text(files.join(folder, COCO_RESULTS), json.dumps(entries, allow_nan=False))
 
 
-def _refuse_overwriting(images: Sequence[str], stems: Mapping[str, str], output_dir: str) -> None:
+def refuse_overwriting(images: Sequence[str], stems: Mapping[str, str], output_dir: str) -> None:
     """Refuse a folder of the images, where the output would overwrite images or their annotations."""
     written = {os.path.dirname(files.join(output_dir, stem)) for stem in stems.values() if output_dir}
     places = set(map(real_path, written))

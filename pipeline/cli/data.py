@@ -25,10 +25,13 @@ _WORK = ".examples"
 
 
 @contextlib.contextmanager
-def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterator[str]:
+def examples_of(
+    path: str, arguments: argparse.Namespace, output: str, *, divided: bool = True
+) -> Iterator[str]:
     """Yield a folder of examples: `path` itself, or one in `output` that is deleted when the block ends.
 
-    A path of "" gives "". `arguments` has those of `source_arguments`; `output` has room for the images.
+    A path of "" gives "". `arguments` has those of `source_arguments`; `output` has room for the images. If
+    not `divided`, a data set without splits is taken as one, so that few images are enough.
 
     Raises:
         ConfigError: for invalid splits.
@@ -41,7 +44,7 @@ def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterat
         return
     folder = os.path.join(output, _WORK)
     try:
-        _make_examples(path, arguments.format, _splits(arguments.splits), folder)
+        _make_examples(path, arguments.format, _splits(arguments.splits), folder, divided)
         yield folder
     finally:
         files.remove_tree(folder)
@@ -67,12 +70,14 @@ def source_arguments() -> Iterator[Argument]:
     yield argument("--splits", default="", metavar="JSON", help=text)
 
 
-def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str) -> None:
+def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str, divided: bool) -> None:
     from component_specs import ExampleGenJob
     from components.example_gen.run import run
 
     if not (data_format and splits):
         path, data_format, splits = _found(path, data_format, splits)
+    if not divided and all(isinstance(part, float) for part in splits.values()):
+        splits = {"train": 1.0}
     # Unusable data are counted and shown; they do not end the verb.
     run(
         ExampleGenJob(

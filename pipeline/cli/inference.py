@@ -21,6 +21,7 @@ from pipeline.cli.base import (
     output_folder,
     verb,
 )
+from pipeline.cli.data import examples_of, source_arguments
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)
@@ -153,6 +154,49 @@ def _video_line(entry: dict[str, Any]) -> str:
     )
 
 
+@verb(
+    "detflow select --model build/trained/model new_photos --labelled photos -n 50 -o build/next",
+    source_arguments,
+    resumes=True,
+)
+def select(arguments: argparse.Namespace) -> Result:
+    """Choose the images to label next, and write tasks with pre-annotations; a repeated call resumes."""
+    from detection_core.artifacts.prediction import is_video
+    from detection_core.ops.tile_options import parse_tiles, tile_options
+    from detection_core.tasks.predicting.prediction_inputs import find_inputs
+    from detection_core.tasks.predicting.prediction_journal import open_journal
+
+    images = find_inputs(arguments.images, arguments.output)
+    for path in filter(is_video, images):
+        raise ConfigError(f"expected images only, found {path}; extract its frames as images", where="images")
+    with native_output_to(os.devnull):
+        from detection_core.artifacts.selection import CHOSEN_LIST, SELECTION
+        from detection_core.tasks.predict import PredictOptions
+        from detection_core.tasks.predicting.prediction_outputs import describe_model
+        from detection_core.tasks.select_images import SelectOptions, select_images
+
+        model, tiles = one_model(arguments), tile_options(parse_tiles(arguments.tiles))
+        key = json.dumps([describe_model(model), arguments.min_score, arguments.tiles, arguments.trust])
+        with (
+            output_folder(arguments.output) as output,
+            open_journal(arguments.output, key) as journal,
+            examples_of(arguments.labelled, arguments, output, divided=False) as examples,
+        ):
+            detect = options_of(PredictOptions, arguments, journal=journal, tiles=tiles)
+            options = options_of(SelectOptions, arguments, prediction=detect)
+            made = select_images(model, images, output, examples, options)
+    alike, failed = sum(bool(i.alike) for i in made.images), [i for i in made.images if i.error]
+    lines = [
+        f"{len(made.chosen)} of {len(images)} images in {files.join(arguments.output, CHOSEN_LIST)}",
+        f"{alike} left out that look like another one or one that is labelled",
+    ]
+    if failed:
+        lines.append(f"{len(failed)} of {len(images)} files could not be used:")
+        lines += [f"  {one_line(f'{image.image}: {image.error}', 1000)}" for image in failed]
+    exit_code = EXIT_USER_ERROR if failed else 0
+    return Result(text="\n".join(lines), data=SELECTION.encode(made), exit_code=exit_code)
+
+
 @verb("detflow export-saved-model --model build/trained/model --output build/served --input-type tf_example")
 def export_saved_model(arguments: argparse.Namespace) -> Result:
     """Write a SavedModel with other inputs, signatures or outputs, and a frozen graph."""
@@ -176,4 +220,4 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-VERBS = (predict, export_saved_model)
+VERBS = (predict, select, export_saved_model)

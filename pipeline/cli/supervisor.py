@@ -23,7 +23,8 @@ from pipeline import interruption
 from pipeline.console import write_error
 
 VERBS = frozenset({
-    "predict", "evaluate", "bench", "export", "compare", "export-saved-model", "import", "sensitivity",
+    "predict", "select", "evaluate", "bench", "export", "compare", "export-saved-model", "import",
+    "sensitivity",
 })  # fmt: skip
 """Verbs that run a SavedModel, or read weights of an untrusted model."""
 SECONDS, GIGABYTES = "DETFLOW_MODEL_SECONDS", "DETFLOW_MODEL_GB"

@@ -175,6 +175,33 @@ def test_injected_label_errors_are_of_three_kinds_and_found_again():
     assert hits == [True] * 4 + [False] * 2
 
 
+def test_a_simulated_selection_has_one_start_and_other_images_than_those_measured():
+    from benchmarks import selection
+
+    pools, tests = zip(*(selection.divide(20, seed) for seed in range(3)), strict=True)
+    assert tests[0] == tests[1] == tests[2] and len(tests[0]) == 5
+    assert pools[0] != pools[1] and {*pools[0], *tests[0]} == set(range(20))
+    whole = {
+        "images": [{"id": 4}, {"id": 7}, {"id": 9}],
+        "annotations": [{"image_id": 9}, {"image_id": 4}, {"image_id": 7}],
+        "categories": [{"id": 1}],
+    }
+    part = selection.subset(whole, [2, 0])
+    assert [image["id"] for image in part["images"]] == [9, 4] and part["categories"] == [{"id": 1}]
+    assert part["annotations"] == [{"image_id": 9}, {"image_id": 4}]
+    first = {"images": 2, "objects": 10, "mAP": 0.1, "mAP50": 0.2}
+    ends = [{"images": 4, "objects": 10 * n, "mAP": 0.1 * n, "mAP50": 0.2 * n} for n in (2, 3, 4)]
+    curves = {
+        selection.RANDOM: [[first, ends[0]], [first, ends[1]]],
+        selection.SELECTED: [[first, ends[2]], [first, {**ends[0], "mAP50": None}]],
+    }
+    rows = selection.rows_of("d", curves)
+    assert [row["labelled images"] for row in rows] == ["2", "4"]
+    assert rows[1]["mAP, random"] == "0.250" and rows[1]["mAP@.50, selected"] == "0.400"
+    assert rows[1]["objects in them, selected"] == "30"
+    assert rows[1]["gain in mAP@.50, by seed"] == "+0.400, -0.600"
+
+
 def test_results_are_kept_and_the_page_has_their_tables(monkeypatch, tmp_path, capsys):
     from benchmarks import results
 

@@ -159,6 +159,18 @@ def test_examples_of_a_data_set_are_there_as_long_as_the_block(tmp_path):
         assert folder == ""
 
 
+def test_a_data_set_that_need_not_be_divided_may_be_small_and_keeps_its_own_splits(tmp_path):
+    given = argparse.Namespace(format="", splits="")
+    Coco(tmp_path / "small", images=1).write()
+    with examples_of(str(tmp_path / "small"), given, str(tmp_path / "out"), divided=False) as examples:
+        assert [name for name in os.listdir(examples) if name.startswith("Split")] == ["Split-train"]
+    Coco(tmp_path / "two", images=3).write("train.json")
+    Coco(tmp_path / "two", images=4, first_id=10).write("eval.json")
+    with examples_of(str(tmp_path / "two"), given, str(tmp_path / "out"), divided=False) as examples:
+        card = json.loads(Path(examples, "dataset_card.json").read_text())
+    assert {name: split["images"] for name, split in card["splits"].items()} == {"train": 3, "eval": 4}
+
+
 def test_splits_are_taken_as_they_are_named_and_what_cannot_be_read_is_one_message(tmp_path):
     Coco(tmp_path / "data", images=8).write("mine.json")
     splits = json.dumps({"all": {"annotations": "mine.json", "images": "images"}})

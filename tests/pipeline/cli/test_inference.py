@@ -26,10 +26,12 @@ from detection_core.ops.tiles import tile_windows
 from detection_core.tasks.predicting.prediction_journal import NAME
 from detection_core.tasks.serving_driver import ServingDriver
 from pipeline.settings.data_settings import DataSettings
+from pipeline.settings.settings_file import load_settings
 from tests.support import videos
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.blobs import write_examples as write_blob_examples
 from tests.support.cases import refused
+from tests.support.dataset_files import Coco
 from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
 
 
@@ -241,6 +243,7 @@ def test_a_model_is_verified_before_it_is_opened(model, photos, tmp_path, cli, m
     monkeypatch.setenv(PUBLIC_KEY_VARIABLE, PUBLIC_KEY)
     calls = {
         "predict": ("predict", "--model", pushed, photos, "--output", tmp_path / "none"),
+        "select": ("select", "--model", pushed, photos, "--output", tmp_path / "none"),
         "evaluate": ("evaluate", "--model", pushed, "--examples", tmp_path, "--output", tmp_path / "none"),
         "inspect": ("inspect", pushed),
     }
@@ -259,3 +262,54 @@ def test_a_model_is_verified_before_it_is_opened(model, photos, tmp_path, cli, m
     assert destination.current() == second and served.is_dir()
     damaged.write_bytes(whole)
     assert cli.json("rollback", pushed)["version"] == first.number
+
+
+def test_images_to_label_are_counted_and_unusable_ones_told(model, tmp_path, cli):
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    photos.mkdir()
+    for number, (pixels, _) in enumerate(scenes(6)):
+        Image.fromarray(pixels).save(photos / f"{number}.png")
+    shutil.copy(photos / "1.png", photos / "copy.png")
+    words = ["select", "--model", model, photos, "-n", 2, "--output", out]
+    data = Coco(tmp_path / "data").write()
+    told = cli(*words, "--labelled", data, "--format", "coco")
+    assert told == (
+        f"2 of 7 images in {out}/selected.txt\n"
+        "1 left out that look like another one or one that is labelled\n"
+    )
+    names = ["annotations.json", "cvat.xml", "label_studio.json", "selected.txt", "selection.csv"]
+    assert sorted(os.listdir(out)) == [*names, "selection.json"]
+    (photos / "broken.jpg").write_text("no image")
+    found = cli.json(*words, code=2)
+    assert found["images"][-1]["error"].startswith("expected an image") and found["schema_version"] == 1
+    assert "1 of 8 files could not be used:\n  " in cli(*words, code=2)
+    videos.write(photos / "moving.mp4", 2)
+    assert "expected images only, found" in cli.refused(*words)
+
+
+def test_the_commands_and_settings_of_the_page_on_labelling_work(model, tmp_path, cli, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs" / "active-learning.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for folder, count, seed in (("new_photos", 4, 0), ("photos/images", 2, 1)):
+        Path(folder).mkdir(parents=True)
+        for number, (pixels, _) in enumerate(scenes(count, seed)):
+            Image.fromarray(pixels).save(f"{folder}/{number}.png")
+    table = "filename,width,height,class,xmin,ymin,xmax,ymax\n0.png,,,red,5,6,20,25\n"
+    Path("photos/labels.csv").write_text(table)
+    for name in ("build/trained/model", "build/mine/workspace/pushed"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).symlink_to(model)
+    examples = Path("build/mine/workspace/artifacts/example_gen/examples/4")
+    write_blob_examples(examples, "train", scenes(3, seed=2))
+    commands = re.findall(r"^detflow (select .*)$", page, re.MULTILINE)
+    found = [cli.json(*shlex.split(command)) for command in commands]
+    assert [each["labelled_images"] for each in found] == [1, 3]
+    [copying] = re.findall(r"`(mkdir .*?)`", page)
+    subprocess.run(copying, shell=True, check=True)
+    assert len(os.listdir("upload")) == len(Path("build/next/selected.txt").read_text().splitlines()) == 4
+    [given] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    settings = yaml.safe_load(given)
+    assert DataSettings(**settings["data"]).window == 1000
+    settings |= {"name": "n", "workspace": "w", "model": {"config": "pipeline.config"}}
+    Path("settings.yaml").write_text(yaml.safe_dump(settings))
+    assert load_settings("settings.yaml", check_files=False).train.warm_start == "deployed"

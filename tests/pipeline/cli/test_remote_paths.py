@@ -80,6 +80,7 @@ runs list: workspace
 schedule create: file --override-file
 schedule preview: settings
 schedule run-local: settings --override-file
+select: --model images --labelled --output --public-key
 sensitivity: --model --examples --output
 submit: file --override-file
 train: --config --examples --output --warm-start --override-file
@@ -276,6 +277,14 @@ def test_a_checkpoint_is_imported_measured_and_used(store, cli):
     seen = cli.json("monitor", made["model"], f"{store}/predicted", "--output", f"{store}/monitored")
     assert seen["images"] == 1 and MONITORING.read(f"{store}/monitored").not_judged
     assert files.exists(f"{store}/monitored/index.html")
+
+
+def test_images_to_label_are_selected_there(store, cli):
+    words = ["select", "--model", f"{store}/base", f"{store}/image.png", "--output", f"{store}/next"]
+    found = cli.json(*words, "--labelled", f"{store}/examples")
+    assert found["labelled_images"] > 0
+    assert files.read_text(f"{store}/next/selected.txt") == f"{store}/image.png\n"
+    assert f"{store}/image.png" in files.read_text(f"{store}/next/label_studio.json")
 
 
 def test_results_of_any_program_are_measured_with_their_annotations(store, cli):
