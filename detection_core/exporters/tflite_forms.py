@@ -13,6 +13,7 @@ from detection_core.detectors.family import Normalisation
 from detection_core.exporters import tflite_post_process
 from detection_core.ops.detection_post_process import PostProcessed, plain_post_process
 from detection_core.ops.post_process_options import PostProcessOptions
+from detection_core.structures import COLOURS
 
 PIXELS: Normalisation = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 """No normalisation: pixels 0..255.
@@ -54,7 +55,7 @@ def _is_alike(normalisation: Normalisation) -> bool:
     return all(len(set(each)) == 1 for each in normalisation)
 
 
-def normalisation_of(preprocess: Callable[[tf.Tensor], tf.Tensor], channels: int) -> Normalisation:
+def normalisation_of(preprocess: Callable[[tf.Tensor], tf.Tensor], channels: int = COLOURS) -> Normalisation:
     """Return the mean and std per channel for which a preprocessing is (pixel - mean) / std.
 
     They are rounded to float32's precision here, so that equally treated channels have equal numbers.

@@ -76,8 +76,9 @@ def pad_bottom_right(
 
 
 def canvas_colour(value: tuple[float, ...], image: tf.Tensor) -> tf.Tensor:
-    """Return a colour for an image, float32 [c]; channels beyond it get 0."""
-    return tf.constant([*value, *[0.0] * (image.shape[-1] - len(value))], tf.float32)
+    """Return a colour for an image, float32 [c]; further channels get 0. A single number is for all."""
+    further = image.shape[-1] - COLOURS if len(value) == COLOURS else 0
+    return tf.constant([*value, *[0.0] * further], tf.float32)
 
 
 def colour_shape(image: tf.Tensor) -> tf.Tensor:

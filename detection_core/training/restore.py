@@ -108,6 +108,8 @@ def fits(found: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 def widened(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return values that `fits`; the weights of additional channels are 0, so the output stays the same."""
+    if value.shape == shape:
+        return value
     return np.pad(value, [(0, side - own) for side, own in zip(shape, value.shape, strict=True)])
 
 

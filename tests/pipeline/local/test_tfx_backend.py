@@ -53,7 +53,7 @@ def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(build):
                 assert value.step in {node.id for node in rendered[step.id].upstream_nodes}
                 continue
             expected = _CHECKS[value.name] if isinstance(value, FromCheck) else value
-            assert fields[name].decode(spec.exec_properties[name]) == expected
+            assert fields[name].codec.decode(spec.exec_properties[name]) == expected
 
 
 def test_a_small_dag_runs_is_cached_and_reports_a_failure(build):
