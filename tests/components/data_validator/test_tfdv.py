@@ -11,7 +11,6 @@ from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorflow.core.example.example_pb2 import Example
-from tensorflow.core.example.feature_pb2 import Feature
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.data_validator.run import run
@@ -175,5 +174,5 @@ def _of_one_type(records):
     """Columns that change their type have several statistics, of which TFDV takes one."""
     kinds = {}
     for record in records:
-        of_types = {name: Feature.FromString(feature).WhichOneof("kind") for name, feature in record.items()}
+        of_types = {name: feature.WhichOneof("kind") for name, feature in record.items()}
         yield {name: record[name] for name, kind in of_types.items() if kinds.setdefault(name, kind) == kind}

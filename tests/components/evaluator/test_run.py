@@ -71,7 +71,7 @@ def test_a_good_detector_is_blessed_over_an_older_evaluation(folders, tmp_path):
     assert (tmp_path / "blessing" / "BLESSED").read_bytes() == b""
     assert not (tmp_path / "blessing" / "NOT_BLESSED").exists()
     written = sorted(p.name for p in (tmp_path / "evaluation").iterdir())
-    assert written == ["curves.json", "metrics.json", "pictures"]
+    assert written == ["curves.json", "detection_statistics.json", "metrics.json", "pictures"]
     metrics = read(tmp_path, "evaluation", "metrics.json")
     assert metrics["metrics"][MAP] == pytest.approx(1.0)
     assert metrics["metrics"]["DetectionBoxes_PerformanceByCategory/mAP/green"] == pytest.approx(1.0)
