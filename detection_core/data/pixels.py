@@ -171,9 +171,6 @@ def mean_difference(one: np.ndarray, other: np.ndarray) -> float:
     return total / max(1, one.size)
 
 
-_EVERY = 4
-
-
 def mean_brightness(image: np.ndarray) -> float:
     """Return the mean of an image's values, uint8 [H, W, C], of every fourth row and column; NaN for none."""
-    return round(float(image[::_EVERY, ::_EVERY].mean()), 2) if image.size else float("nan")
+    return round(float(image[::4, ::4].mean()), 2) if image.size else float("nan")

@@ -108,10 +108,8 @@ def find_input_type(name: str, channels: int = COLOURS) -> ServedInput:
         pixels = decode_record_pixels(serialized, channels - COLOURS)
         return tf.cast(pixels, served.dtype) if served.shape else pixels
 
-    if not served.shape:
-        return dataclasses.replace(served, pixels=decode, channels=channels)
-    shape = (None, None, channels)
-    return dataclasses.replace(served, shape=shape, of_example=decode, channels=channels)
+    changed = {"shape": (None, None, channels), "of_example": decode} if served.shape else {"pixels": decode}
+    return dataclasses.replace(served, channels=channels, **changed)
 
 
 def largest_batch(served: ServedInput, resizer: Resizer) -> int | None:
@@ -193,34 +191,30 @@ def serving_function(
         found = model.serving_outputs(images)
         return found | {name: _tensor(name) for name in additional}
 
-    return images_function(
-        outputs, resizer, input_type=input_type, batch_size=batch_size, channels=model.channels
-    )
+    served = find_input_type(input_type, model.channels)
+    return images_function(outputs, resizer, served, batch_size=batch_size)
 
 
 def images_function(
     outputs: Callable[[Images], Mapping[str, tf.Tensor]],
     resizer: Resizer,
+    served: ServedInput,
     *,
-    input_type: str,
     batch_size: int | None = None,
     input_name: str | None = None,
-    channels: int = COLOURS,
 ) -> Any:
     """Make a function of a batch of an input type.
 
     Args:
         outputs: computes the outputs from resized images.
         resizer: as in `serving_function`.
-        input_type: as in `serving_function`.
+        served: of the images.
         batch_size: as in `serving_function`.
         input_name: name of the input; None: the Object Detection API's.
-        channels: of the images.
 
     Returns:
         A concrete function.
     """
-    served = find_input_type(input_type, channels)
     spec = served.spec(batch_size or largest_batch(served, resizer))
     if input_name is not None:
         spec = tf.TensorSpec(spec.shape, spec.dtype, name=input_name)
@@ -323,14 +317,8 @@ def automl_functions(
         }
 
     def of(input_type: str, name: str) -> Any:
-        return images_function(
-            detect,
-            resizer,
-            input_type=input_type,
-            batch_size=batch_size,
-            input_name=name,
-            channels=model.channels,
-        )
+        served = find_input_type(input_type, model.channels)
+        return images_function(detect, resizer, served, batch_size=batch_size, input_name=name)
 
     signatures = {SERVING_DEFAULT: of("image_tensor", IMAGES)}
     if model.channels == COLOURS:  # Image files have no further channels.

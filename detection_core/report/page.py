@@ -8,8 +8,11 @@ import os
 from typing import Any
 
 from detection_core.artifacts.benchmark import Benchmark
+from detection_core.artifacts.box_profile import Histogram
+from detection_core.artifacts.detection_statistics import ComparedProperty, Monitoring
 from detection_core.artifacts.pictures import KINDS, PictureEntry, list_pictures
 from detection_core.redaction import visible
+from detection_core.report.figures import Chart, bar_chart
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -56,7 +59,7 @@ def _visible_text(value: Any) -> Any:
     return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
-BENCHMARK_PAGE = "index.html"
+BENCHMARK_PAGE = MONITORING_PAGE = "index.html"
 
 
 def benchmark_page(benchmark: Benchmark) -> str:
@@ -64,6 +67,25 @@ def benchmark_page(benchmark: Benchmark) -> str:
     kinds = dict.fromkeys(kind.name for file in benchmark.files for kind in file.operators)
     by_name = [{kind.name: kind for kind in file.operators} for file in benchmark.files]
     return render("benchmark_page.html", {"b": benchmark, "kinds": list(kinds), "by_name": by_name})
+
+
+def monitoring_page(found: Monitoring) -> str:
+    """Return the page of a comparison of served detections with evaluated ones."""
+    return render("monitoring_page.html", {"m": found, "charts": list(map(_drift_chart, found.compared))})
+
+
+def _drift_chart(found: ComparedProperty) -> Chart:
+    edges = [0.0] * len(found.bins)
+    before, now = (Histogram(up_to=edges, counts=counts) for counts in found.counts)
+    title = f"{found.name}: {'drifted' if found.drifted else 'as before'}"
+    ticks = found.bins if found.name == "class" else [_tick(name) for name in found.bins]
+    return bar_chart(title, found.name, {"evaluated": before, "served": now}, ticks, "counted")
+
+
+def _tick(name: str) -> str:
+    """Shorten the name of a bin to its lower edge, or to row/column."""
+    lower = name.replace("below ", "<").partition(" to ")[0].removesuffix(" and more")
+    return lower.replace("row ", "").replace(" column ", "/")
 
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"

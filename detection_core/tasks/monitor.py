@@ -1,6 +1,5 @@
 """The verb `monitor`: compare what a served detector finds with what it found when it was evaluated."""
 
-import dataclasses
 import hashlib
 
 from detection_core.artifacts.detection_statistics import (
@@ -11,7 +10,7 @@ from detection_core.artifacts.detection_statistics import (
 )
 from detection_core.artifacts.detector import find_extra, find_model
 from detection_core.errors import ConfigError, ContractError
-from detection_core.report.monitoring_page import PAGE, monitoring_page
+from detection_core.report.page import MONITORING_PAGE, monitoring_page
 from detection_core.storage import files
 from detection_core.tasks.monitoring.served_log import ServedLog
 from detection_core.validation.detection_drift import (
@@ -21,46 +20,34 @@ from detection_core.validation.detection_drift import (
 )
 from detection_core.validation.drift import LEAST_IMAGES
 
-_TOO_FEW = f"{LEAST_IMAGES} images in the log and in the evaluated split are needed, found {{:,}}"
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MonitorOptions:
-    """Options of the comparison.
-
-    Attributes:
-        min_score: only detections from this score on are compared; None: as the statistics count them.
-        false_alarms: share of comparisons without drift that may report drift.
-    """
-
-    min_score: float | None = None
-    false_alarms: float = 0.01
-
-    def __post_init__(self) -> None:
-        if not 0 < self.false_alarms < 1:
-            raise ConfigError(
-                f"expected a share between 0 and 1, found {self.false_alarms:g}", where="false_alarms"
-            )
-
-
-def monitor(model_path: str, log_path: str, folder: str, options: MonitorOptions | None = None) -> Monitoring:
+def monitor(
+    model_path: str,
+    log_path: str,
+    folder: str,
+    *,
+    min_score: float | None = None,
+    false_alarms: float = 0.01,
+) -> Monitoring:
     """Compare served detections with the statistics that were published beside a model.
 
     Args:
         model_path: a push destination, or a published model.
         log_path: file or folder, see `monitoring.served_log`.
         folder: gets monitoring.json and index.html. It may have those of an earlier comparison.
-        options: by default those of `MonitorOptions`.
+        min_score: only detections from this score on are compared; None: as the statistics count them.
+        false_alarms: share of comparisons without drift that may report drift.
 
     Raises:
-        ConfigError: for a minimum score that the statistics do not count.
+        ConfigError: for a minimum score that the statistics do not count, or a share out of range.
         ContractError: if there are no statistics beside the model.
         DataError: if there is no log.
     """
-    options = options or MonitorOptions()
+    if not 0 < false_alarms < 1:
+        raise ConfigError(f"expected a share between 0 and 1, found {false_alarms:g}", where="false_alarms")
     statistics, digest = _read_statistics(model_path)
-    if options.min_score is not None:
-        statistics = from_score(statistics, options.min_score)
+    if min_score is not None:
+        statistics = from_score(statistics, min_score)
     classes = statistics.of_detections["class"].bins
     log = ServedLog(len(classes))
     log.read(log_path)
@@ -69,7 +56,7 @@ def monitor(model_path: str, log_path: str, folder: str, options: MonitorOptions
     compared = []
     if fewest >= LEAST_IMAGES:
         served = describe_detections(images, classes, min_score=statistics.min_score)
-        compared = compare_detections(served, statistics, false_alarms=options.false_alarms)
+        compared = compare_detections(served, statistics, false_alarms=false_alarms)
     earlier = MONITORING.find_usable(folder)
     found = Monitoring(
         model=model_path,
@@ -77,12 +64,12 @@ def monitor(model_path: str, log_path: str, folder: str, options: MonitorOptions
         images=len(images),
         left_out=dict(log.left_out),
         compared=compared,
-        not_judged="" if compared else _TOO_FEW.format(fewest),
+        not_judged="" if compared else f"{fewest:,} images; log and split need {LEAST_IMAGES}",
         triggered=bool(earlier and earlier.statistics == digest and earlier.triggered),
     )
     files.make_dirs(folder)
     MONITORING.write(folder, found)
-    files.write_text(files.join(folder, PAGE), monitoring_page(found))
+    files.write_text(files.join(folder, MONITORING_PAGE), monitoring_page(found))
     return found
 
 

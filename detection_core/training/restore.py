@@ -102,8 +102,8 @@ def fits(found: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
     A network for additional channels has a first convolution [h, w, 3 + N, K].
     """
-    lacks_channels = len(shape) == len(found) == _KERNEL_RANK and found[2] == COLOURS < shape[2]
-    return found == shape or (lacks_channels and found == (*shape[:2], COLOURS, shape[3]))
+    wider = len(shape) == _KERNEL_RANK and shape[2] > COLOURS
+    return found == shape or (wider and found == (*shape[:2], COLOURS, shape[3]))
 
 
 def widened(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

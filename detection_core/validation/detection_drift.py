@@ -40,7 +40,6 @@ BRIGHTNESS = (32, 64, 96, 128, 160, 192, 224)
 MOST_IMAGES = 2000
 """Number of images of a split that are kept as its sample."""
 _UNKNOWN = -1
-_TINY = 1e-12
 _CROWDING = "objects of an image"
 
 
@@ -88,15 +87,13 @@ def describe_detections(
         min_score=min_score,
         images=len(images),
         detections=counts.tolist(),
-        of_detections={
-            name: BinnedValues(bins=detection_bins[name], values=values.tolist())
-            for name, values in of_detections.items()
-        },
-        of_images={
-            name: BinnedValues(bins=image_bins[name], values=values.tolist())
-            for name, values in of_images.items()
-        },
+        of_detections=_binned(of_detections, detection_bins),
+        of_images=_binned(of_images, image_bins),
     )
+
+
+def _binned(values: Mapping[str, np.ndarray], bins: Mapping[str, list[str]]) -> dict[str, BinnedValues]:
+    return {name: BinnedValues(bins=bins[name], values=found.tolist()) for name, found in values.items()}
 
 
 def describe_evaluation(split: EvaluatedSplit, classes: Sequence[str], name: str) -> DetectionStatistics:
@@ -134,12 +131,12 @@ def from_score(found: DetectionStatistics, min_score: float) -> DetectionStatist
         min_score=min_score,
         detections=counts.tolist(),
         of_detections={
-            name: BinnedValues(bins=known.bins, values=np.array(known.values, np.int64)[kept].tolist())
+            name: dataclasses.replace(known, values=np.array(known.values, np.int64)[kept].tolist())
             for name, known in found.of_detections.items()
         },
         of_images={
-            name: dataclasses.replace(known, values=crowding) if name == _CROWDING else known
-            for name, known in found.of_images.items()
+            **found.of_images,
+            _CROWDING: dataclasses.replace(found.of_images[_CROWDING], values=crowding),
         },
     )
 
@@ -170,7 +167,7 @@ def compare_detections(
         rng.multinomial(size, np.full(count, 1 / count), size=draws) for size in (fewest, count)
     )
     noise = {name: _divergence(drawn @ theirs[name], drawn_again @ theirs[name]) for name in names}
-    usual = {name: float(values.mean()) for name, values in noise.items() if values.mean() > _TINY}
+    usual = {name: float(values.mean()) for name, values in noise.items() if values.any()}
     largest = np.max([np.zeros(draws), *(noise[name] / usual[name] for name in usual)], axis=0)
     factor = float(np.quantile(largest, 1 - false_alarms))
     share = min(1.0, -math.log(false_alarms) / fewest)

@@ -1,15 +1,18 @@
-"""Verbs that run detectors, or export them as SavedModels."""
+"""Verbs that run detectors, compare what they find, or export them as SavedModels."""
 
 import argparse
+import dataclasses
 import json
 import logging
 import os
+import shlex
+import subprocess
 from collections.abc import Iterator
 from typing import Any, get_args
 
 from detection_core.allowed_values import PredictionFormat
 from detection_core.artifacts.json_values import encode
-from detection_core.errors import EXIT_USER_ERROR, ConfigError, DataError, one_line
+from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, ConfigError, DataError, one_line
 from detection_core.storage import files
 from pipeline.cli.base import (
     Argument,
@@ -28,6 +31,7 @@ _logger = logging.getLogger(__name__)
 
 
 _DRAWN = ["pictures", "json"]
+EXIT_DRIFTED = 4
 
 
 def _format_argument() -> Iterator[Argument]:
@@ -197,6 +201,54 @@ def select(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join(lines), data=SELECTION.encode(made), exit_code=exit_code)
 
 
+@verb("detflow monitor build/digits/workspace/pushed build/predicted --output build/monitored")
+def monitor(arguments: argparse.Namespace) -> Result:
+    """Compare logged detections with the statistics beside a model; the exit code is 4 after drift."""
+    from detection_core.artifacts.detection_statistics import MONITORING
+    from detection_core.report.page import MONITORING_PAGE
+    from detection_core.tasks.monitor import monitor
+
+    found = monitor(
+        arguments.model,
+        arguments.log,
+        arguments.output,
+        min_score=arguments.min_score,
+        false_alarms=arguments.false_alarms,
+    )
+    judged = f"{len(found.drifted)} of {len(found.compared)} properties drifted"
+    lines = [
+        f"{found.images:,} images; " + (f"not judged: {found.not_judged}" if found.not_judged else judged)
+    ]
+    lines += [f"  {each.text}" for each in found.drifted]
+    lines += [f"{count:,} left out: {reason}" for reason, count in found.left_out.items()]
+    if found.drifted and arguments.on_drift:
+        if found.triggered:
+            lines.append("--on-drift was run before for this model; it is not run again")
+        else:
+            _run(arguments.on_drift)
+            found = dataclasses.replace(found, triggered=True)
+            MONITORING.write(arguments.output, found)
+            lines.append(f"ran {arguments.on_drift}")
+    page = files.join(arguments.output, MONITORING_PAGE)
+    return Result(
+        text="\n".join([*lines, f"page: {page}"]),
+        data={"page": page} | MONITORING.encode(found),
+        exit_code=EXIT_DRIFTED if found.drifted else EXIT_DONE,
+    )
+
+
+def _run(command: str) -> None:
+    """Run a command without a shell; ConfigError if it cannot be run or fails."""
+    try:
+        code = subprocess.run(shlex.split(command), check=False).returncode
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"expected a command, found one that cannot be run ({error})", where="--on-drift"
+        ) from error
+    if code:
+        raise ConfigError(f"expected exit code 0, found {code} of {command}", where="--on-drift")
+
+
 @verb("detflow export-saved-model --model build/trained/model --output build/served --input-type tf_example")
 def export_saved_model(arguments: argparse.Namespace) -> Result:
     """Write a SavedModel with other inputs, signatures or outputs, and a frozen graph."""
@@ -220,4 +272,4 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-VERBS = (predict, select, export_saved_model)
+VERBS = (predict, select, monitor, export_saved_model)

@@ -80,7 +80,7 @@ def test_a_detector_of_four_channels_is_trained_measured_and_exported(trained, e
     report = plan_evaluation(
         model_path=str(trained), evaluation_dir=str(tmp_path / "eval"), examples_dir=examples
     ).run()
-    assert report.images == 6 and (tmp_path / "eval" / "pictures" / "index.json").exists()
+    assert report.images == 6 and (tmp_path / "eval" / "pictures" / "index.jsonl").exists()
     options = TFLiteExportOptions(
         max_map_drop=2.0, formats=("float32", "int8"), representative_examples=2, latency_runs=0
     )

@@ -12,7 +12,7 @@ import io
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -83,10 +83,12 @@ class ServedLog:
         try:
             entry = json.loads(text)
             for each in entry if isinstance(entry, list) else [entry]:
-                kind = next(read for key, read in _KINDS.items() if key in each)
-                kind(self, each)
-        except StopIteration:
-            self._leave_out(where, "neither a prediction nor a record of KServe's logger")
+                if "image" in each:
+                    self._add_prediction(each)
+                elif "ReqType" in each or "specversion" in each:
+                    self._add_payload(*_payload(each))
+                else:
+                    self._leave_out(where, "neither a prediction nor a record of KServe's logger")
         except _UNUSABLE as error:
             self._leave_out(where, "damaged, or without detections", error)
 
@@ -110,15 +112,6 @@ class ServedLog:
         )
         brightness = float("nan") if found.brightness is None else found.brightness
         self._predictions[found.image] = Served(instances, brightness)
-
-    def _add_event(self, entry: Mapping[str, Any]) -> None:
-        """Add a CloudEvent in its structured form (JSON)."""
-        payload = entry["data"] if "data" in entry else json.loads(base64.b64decode(entry["data_base64"]))
-        self._add_payload(entry["type"], entry["id"], payload)
-
-    def _add_stored(self, entry: Mapping[str, Any]) -> None:
-        """Add a record of the logger's store."""
-        self._add_payload(entry["ReqType"], entry["Id"], json.loads(base64.b64decode(entry["Bytes"])))
 
     def _add_payload(self, kind: str, name: str, payload: Any) -> None:
         if kind == _REQUEST:
@@ -159,12 +152,12 @@ class ServedLog:
         )
 
 
-_KINDS: Mapping[str, Callable[[ServedLog, Mapping[str, Any]], None]] = {
-    "ReqType": ServedLog._add_stored,
-    "specversion": ServedLog._add_event,
-    "image": ServedLog._add_prediction,
-}
-"""A key that tells the kind of an entry, and what reads it."""
+def _payload(entry: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """Return type, id and payload of a record of the logger's store, or of a CloudEvent in JSON."""
+    if "ReqType" in entry:
+        return entry["ReqType"], entry["Id"], json.loads(base64.b64decode(entry["Bytes"]))
+    payload = entry["data"] if "data" in entry else json.loads(base64.b64decode(entry["data_base64"]))
+    return entry["type"], entry["id"], payload
 
 
 def _entries(path: str) -> Iterator[tuple[str, bytes]]:
@@ -198,11 +191,7 @@ def _rows(payload: Mapping[str, Any], rows: str, columns: str) -> list[dict[str,
 
 def _measure(image: Any) -> tuple[int, int, float]:
     """Return height, width and brightness of an image in a request: pixels [H, W, 3], or a file as base64."""
-    if isinstance(image, dict):
-        pixels = decode_image(base64.b64decode(image["b64"]), "request")
-    elif isinstance(image, str):
-        pixels = decode_image(base64.b64decode(image), "request")
-    else:
-        pixels = np.asarray(image)
+    file = image["b64"] if isinstance(image, dict) else image
+    pixels = decode_image(base64.b64decode(file), "request") if isinstance(file, str) else np.asarray(file)
     height, width, _ = pixels.shape
     return height, width, mean_brightness(pixels)

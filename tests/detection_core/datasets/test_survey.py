@@ -311,7 +311,7 @@ def test_the_card_holds_counts_by_split_and_in_all():
     assert train["classes"] == {"cat": 3, "dog": 0}
     assert train["width"] == {"min": 90, "mean": 100.0, "max": 110}
     assert dict(zip(*train["box_sides_of_image"].values(), strict=True))[0.1] == 2
-    assert list(train)[:3] == ["shards", "images", "empty_images"] and "spans" not in card
+    assert list(train)[:3] == ["images", "empty_images", "objects"] and "spans" not in card
     assert CARD.parse(CARD.format(made), "dataset_card.json") == made
 
 

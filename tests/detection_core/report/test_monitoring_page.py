@@ -3,7 +3,7 @@
 import dataclasses
 
 from detection_core.artifacts.detection_statistics import ComparedProperty, Monitoring
-from detection_core.report.monitoring_page import monitoring_page
+from detection_core.report.page import monitoring_page
 
 
 def test_the_page_names_drift_and_draws_every_property():

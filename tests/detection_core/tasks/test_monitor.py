@@ -10,7 +10,7 @@ from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, ContractError
 from detection_core.tasks.evaluate import evaluate
-from detection_core.tasks.monitor import MonitorOptions, monitor
+from detection_core.tasks.monitor import monitor
 from detection_core.tasks.predict import PredictOptions, predict
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.cases import refused
@@ -71,25 +71,17 @@ def test_too_few_images_are_not_judged_and_wrong_options_are_refused(published, 
     lines = (predicted / "usual" / "predictions.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "few.jsonl").write_text("".join(lines[:29]))
     found = monitor(published, str(tmp_path / "few.jsonl"), str(tmp_path / "few"))
-    assert (
-        found.not_judged.startswith("30 images in the log")
-        and "found 29" in found.not_judged
-        and not found.compared
-    )
-    assert "not judged: 30 images in the log" in (tmp_path / "few" / "index.html").read_text()
-    higher = monitor(
-        published, str(predicted / "usual"), str(tmp_path / "high"), MonitorOptions(min_score=0.9)
-    )
-    assert not higher.drifted
+    assert found.not_judged == "29 images; log and split need 30" and not found.compared
+    assert "not judged: 29 images" in (tmp_path / "few" / "index.html").read_text()
+    usual = str(predicted / "usual")
+    assert not monitor(published, usual, str(tmp_path / "high"), min_score=0.9).drifted
     for options, message in (
-        (MonitorOptions(min_score=0.2), "expected 0.8, 0.9, from which the evaluation counted .* found 0.2"),
-        (MonitorOptions(min_score=0.85), "expected 0.8, 0.9, from which"),
+        ({"min_score": 0.2}, "expected 0.8, 0.9, from which the evaluation counted .* found 0.2"),
+        ({"min_score": 0.85}, "expected 0.8, 0.9, from which"),
         ({"false_alarms": 0.0}, "expected a share between 0 and 1"),
     ):
-        make = (lambda given: MonitorOptions(**given)) if isinstance(options, dict) else (
-            lambda given: monitor(published, str(predicted / "usual"), str(tmp_path / "x"), given)
-        )  # fmt: skip
-        refused(ConfigError, message, make, options)
+        with pytest.raises(ConfigError, match=message):
+            monitor(published, usual, str(tmp_path / "x"), **options)
     bare = save_folder(BlobDetector(), tmp_path / "bare")
     refused(
         ContractError, "evaluate the model and publish it again", monitor, bare, str(predicted), str(tmp_path)

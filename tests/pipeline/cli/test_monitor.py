@@ -12,7 +12,7 @@ from detection_core.artifacts.detector import extra_file
 from detection_core.artifacts.prediction import PREDICTIONS, DetectedObject, Prediction
 from detection_core.structures import Instances
 from detection_core.validation.detection_drift import Served, describe_detections
-from pipeline.cli.served import EXIT_DRIFTED
+from pipeline.cli.inference import EXIT_DRIFTED
 from tests.support.blobs import BlobDetector, save_folder, scenes
 
 PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
@@ -68,7 +68,7 @@ def test_the_commands_of_the_page_run(tmp_path, cli, monkeypatch):
         Image.fromarray(image).save(f"photos/{number}.png")
     printed = [cli(*shlex.split(command)) for command in commands]
     assert len(printed) == 3
-    assert all("2 images; not judged: 30 images in the log" in text for text in printed[1:])
+    assert all("2 images; not judged: 2 images; log and split need 30" in text for text in printed[1:])
     # The line of JSON that the page has.
     Path("line.jsonl").write_text(re.search(r'`(\{"image".*?\})`', page)[1])
     found = cli.json("monitor", "build/digits/workspace/pushed", "line.jsonl", "--output", "build/line")
