@@ -23,14 +23,14 @@ from detection_core.builders.detector import (
 from detection_core.builders.detector_parts import CALIBRATIONS, build_calibration
 from detection_core.builders.input_pipeline import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
 from detection_core.config.check import check_detector, check_message, check_quantization, find_refused
-from detection_core.config.load import parse_pipeline_config
+from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.extractors import REGISTERED, Extractor, register_extractor
 from detection_core.config.messages.table import rules_of
 from detection_core.config.metric_names import KEYPOINT_SET
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.detectors.family import FAMILIES, Family, register_family
+from detection_core.detectors.family import FAMILIES, Family, family_name, register_family
 from detection_core.families.ssd.network import NECKS, build_feature_maps
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
@@ -43,7 +43,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 from detection_core.training.multi_scale import resized
 from tests.support.cases import cases, config_refused, refused
-from tests.support.configs import assert_any, checked, find_in, parsed
+from tests.support.configs import CENTER, RETINA, TWO_STAGE, assert_any, checked, find_in, parsed
 from tests.support.golden_cases import cases_of
 from tests.support.plain_backbone import PLAIN
 from tests.support.precision_models import MODELS, batch_for
@@ -369,3 +369,26 @@ def test_a_family_that_cannot_give_a_network_to_another_detector_is_named():
 )
 def test_wrong_values_are_named(*, block, field):
     config_refused(field, check_message, _config(SMALL, block).train_config, "train_config")
+
+
+def test_every_family_takes_images_of_more_channels():
+    small = {"ssd.image_resizer": "fixed_shape_resizer { height: 64 width: 64 }"}
+    texts = [MODELS["plain"], MODELS["efficientdet, plain sums"]]
+    configs = [*map(parse_pipeline_config, texts), *map(load_pipeline_config, (TWO_STAGE, CENTER, RETINA))]
+    configs[-1] = apply_overrides(configs[-1], {f"model.{path}": value for path, value in small.items()})
+    for config in configs:
+        for reader in (config.train_input_reader, *config.eval_input_reader):
+            reader.num_additional_channels = 2
+        name = family_name(config.model)
+        # CenterNet's keypoints need a label map unless it is only inspected; its weights are then zeros.
+        seed = None if name == "center_net" else 0
+        model = configured_model(check_detector(config)).build(seed=seed)
+        assert model.channels == 5, name
+        rows, columns = model.input_shape.smallest
+        pixels = tf.random.stateless_uniform([1, rows, columns, 5], [1, 2], 0.0, 255.0)
+        changed = tf.concat([pixels[..., :4], 255.0 - pixels[..., 4:]], -1)
+        one, other = (model.preprocess(given) for given in (pixels, changed))
+        assert one.shape == pixels.shape and not np.array_equal(one, other), name
+        network = next(iter(model.networks.values()))
+        found, others = (tf.nest.flatten(network(given, training=False)) for given in (one, other))
+        assert seed is None or not np.array_equal(found[0], others[0]), name
