@@ -1,5 +1,6 @@
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -76,6 +77,21 @@ def test_heads_are_given_level_by_level_where_there_are_levels(served, detector)
     without = dataclasses.replace(FAMILY, name="tiny", level_outputs=None)
     sentence = "expected a detector with anchors on fixed levels, ssd or efficientdet, found tiny; export"
     refused(ExportError, sentence, signatures.head_function, TinyDetector(), without, None)
+
+
+def test_heads_need_images_of_one_size():
+    model, support = (
+        SimpleNamespace(input_shape=SimpleNamespace(size=None)),
+        SimpleNamespace(require_level_outputs=lambda: None),
+    )
+    refused(
+        ExportError,
+        "expected a detector whose images have one size",
+        signatures.head_function,
+        model,
+        support,
+        None,
+    )
 
 
 def test_the_network_of_lite0_gives_the_reference_s_numbers():

@@ -245,6 +245,22 @@ def test_records_are_read_with_their_places_and_damaged_cut_or_endless_ones_told
     assert tfrecord.count_records(str(path)) == 2
 
 
+def test_of_many_files_in_a_folder_some_are_opened_and_too_large_records_are_refused(tmp_path, monkeypatch):
+    for number in range(25):
+        _write(tmp_path / f"part-{number:03d}.tfrecord", IMAGE)
+    (tmp_path / "part-999.tfrecord").write_bytes(b"not opened: 20 others have this suffix")
+    (tmp_path / "zz.other").write_bytes(b"another suffix")
+    found = tfrecord.find_files(list_folder(str(tmp_path)))
+    assert len(found) == 26 and found[-1] == "part-999.tfrecord"
+    monkeypatch.setattr(tfrecord, "MAX_IMAGE_FILE_BYTES", 3)
+    path = str(tmp_path / "part-000.tfrecord")
+    refused(
+        DataError,
+        "expected records of at most 3 bytes, found one of .*: number 0",
+        lambda: list(tfrecord.read_records(path)),
+    )
+
+
 FOLDERS = {"": ["all.x"], "images": [], "images/train": ["a.jpg", "c.jpg"], "images/val": ["b.jpg"]}
 LISTING = FolderListing(root="/data", folders=FOLDERS, complete=True)
 TRAIN, VAL = (AnnotationFile(names=["a.jpg"]), AnnotationFile(names=["b.jpg"]))
