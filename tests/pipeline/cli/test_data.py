@@ -90,6 +90,11 @@ def test_the_commands_of_the_page_about_label_errors_run(tmp_path, cli, monkeypa
     Path("results.json").write_text(json.dumps([box]))
     found = [cli.json(*shlex.split(command)) for command in commands]
     assert len(found) == 3 and [each["folds"] for each in found] == [3, 0, 0]
+    # Examples are divided into folds again, whatever their splits are.
+    again = ("--folds", 2, "--config", "pipeline.config", "-o", "build/again")
+    divided = cli.json("data", "labels", "build/examples", *again)
+    assert divided["folds"] == 2 and {image["split"] for image in divided["images"]} == {"fold-1", "fold-2"}
+    assert len(divided["images"]) == len(made)
     swapped = [error for error in found[0]["errors"] if error["kind"] == "swapped"]
     assert [(error["file"], error["label"], error["detected"]) for error in swapped] == [
         ("0.jpg", "green", "a red one")

@@ -124,6 +124,7 @@ def test_what_is_missing_or_no_override_is_named(load, tmp_path):
     assert load([f"data.path={none}"], check_files=False)
     cases = [
         (f"model.config={none}.config", r"model.config: no file .*/none.config"),
+        (f"push.sign={none}.pem", r"push.sign: no file .*/none.pem; make a key"),
         (f"data.path={none}", r"data.path: no folder .*/none; give one with --set"),
         ("nonsense", "expected KEY=VALUE"),
         ("=3", ""),
