@@ -76,9 +76,9 @@ def pad_bottom_right(
 
 
 def canvas_colour(value: tuple[float, ...], image: tf.Tensor) -> tf.Tensor:
-    """Return a colour for an image, float32 [c]; further channels get 0. A single number is for all."""
+    """Return a colour for an image, float32 [c]: () is black, one number for all; further channels get 0."""
     further = image.shape[-1] - COLOURS if len(value) == COLOURS else 0
-    return tf.constant([*value, *[0.0] * further], tf.float32)
+    return tf.constant([*(value or (0.0,)), *[0.0] * further], tf.float32)
 
 
 def colour_shape(image: tf.Tensor) -> tf.Tensor:

@@ -156,7 +156,7 @@ def _see(path: str, data: bytes, objects: Objects, num_classes: int) -> _Seen:
     except ImageFault as error:
         raise DataError(error.message, where=path) from error
     near = _near_duplicates()
-    seen = near.perceptual_hash(grey) if near else None
+    seen = near.hash_picture(grey) if near else None
     return _Seen(path, objects, embed(objects, num_classes, grey), seen or hashlib.sha256(data).digest())
 
 

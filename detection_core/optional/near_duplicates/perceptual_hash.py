@@ -39,10 +39,10 @@ def hash_image_file(data: bytes) -> bytes | None:
     Raises:
         ImageFault: if the file is too large or cannot be decoded.
     """
-    return perceptual_hash(read_thumbnail(io.BytesIO(data), SIDE))
+    return hash_picture(read_thumbnail(io.BytesIO(data), SIDE))
 
 
-def perceptual_hash(grey: np.ndarray) -> bytes | None:
+def hash_picture(grey: np.ndarray) -> bytes | None:
     """Hash grey levels, [SIDE, SIDE], from 0 to 255, from `pixels.read_thumbnail`, to `HASH_BYTES` bytes.
 
     It is None for a flat picture, for example a black one, which has no features to compare.
