@@ -13,11 +13,9 @@ from the same images, so that large ones resemble each other.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
@@ -76,13 +74,7 @@ def measure(arguments: argparse.Namespace) -> Iterable[dict[str, str]]:
         changed = ((change(image), truth) for image, truth in planned.truth())
         [found] = planned.measure(planned.load(), lambda: changed).values()
         images = split_to_measure(found.images, planned.label_map, planned.options.metrics)
-        served = [
-            Served(
-                dataclasses.replace(image.detections, height=image.truth.height, width=image.truth.width),
-                image.brightness,
-            )
-            for image in found.images
-        ]
+        served = [Served(image.detections, image.brightness) for image in found.images]
         return describe_evaluation(images, planned.label_map.names, split), served
 
     evaluated, _ = detect(arguments.evaluated, CHANGES["none"])
@@ -90,8 +82,6 @@ def measure(arguments: argparse.Namespace) -> Iterable[dict[str, str]]:
     random = np.random.default_rng(arguments.seed)
     for name, change in CHANGES.items():
         _, served = detect(arguments.served, change)
-        if change is halved:
-            served = [_halved(image) for image in served]
         for size in SIZES:
             alarms, drifted = 0, Counter[str]()
             for _ in range(arguments.repeats):
@@ -108,14 +98,6 @@ def measure(arguments: argparse.Namespace) -> Iterable[dict[str, str]]:
                 "drift": f"{alarms / arguments.repeats:.0%}",
                 "most often": ", ".join(each for each, _ in drifted.most_common(2)),
             }
-
-
-def _halved(image: Any) -> Any:
-    """Return a served image with the size that it had when it was detected."""
-    found = image.found
-    return image._replace(
-        found=dataclasses.replace(found, height=(found.height + 1) // 2, width=(found.width + 1) // 2)
-    )
 
 
 def main() -> None:

@@ -79,17 +79,16 @@ def measure(
     with Progress(job, total=total, unit="image") as progress:
         for batch in _batches(truth, batch_size):
             pixels, truths = [image for _, image, _ in batch], [objects for _, _, objects in batch]
+            brightness = list(map(mean_brightness, pixels))
             for objects in truths:
                 _check_truth(objects, label_map)
             for name, runner in runners.items():
                 start = time.perf_counter()
                 detections = detect_batch(runner, pixels, [objects.source_id for objects in truths])
                 seconds[name] += [(time.perf_counter() - start) / len(batch)] * len(batch)
-                for (place, pixels_of, objects), each in zip(batch, detections, strict=True):
+                for (place, _, objects), each, light in zip(batch, detections, brightness, strict=True):
                     kept = _of_known_classes(each, label_map, runner.path)
-                    found[name][place] = EvaluatedImage(
-                        truth=objects, detections=kept, brightness=mean_brightness(pixels_of)
-                    )
+                    found[name][place] = EvaluatedImage(truth=objects, detections=kept, brightness=light)
             progress.advance(len(batch))
     for name, images in found.items():
         if not images and not partial:

@@ -21,6 +21,11 @@ class EvaluatedImage:
     brightness: float = float("nan")
 
     @property
+    def sized_detections(self) -> Instances:
+        """The detections with the size of the annotated image, which those of a file lack."""
+        return dataclasses.replace(self.detections, height=self.truth.height, width=self.truth.width)
+
+    @property
     def labelled_classes(self) -> np.ndarray:
         """Verified classes: those of the image's labels and of its objects, int32 [L]."""
         return np.union1d(self.truth.labelled, self.truth.classes)

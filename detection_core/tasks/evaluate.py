@@ -267,11 +267,9 @@ def _plan(
 
 def _with_id(image: EvaluatedImage) -> tuple[int | str, Instances]:
     """Return an image's detections and its id, as a number where COCO's data sets have one."""
-    truth, text = image.truth, image.truth.source_id
+    text = image.truth.source_id
     is_number = text.isdecimal() and len(text) < _DIGITS and str(int(text)) == text
-    return int(text) if is_number else text, dataclasses.replace(
-        image.detections, height=truth.height, width=truth.width
-    )
+    return int(text) if is_number else text, image.sized_detections
 
 
 def plan_evaluation(

@@ -101,13 +101,7 @@ def describe_evaluation(split: EvaluatedSplit, classes: Sequence[str], name: str
 
     `classes` are the names of all classes from id 1 on, `name` is that of the split.
     """
-    served = [
-        Served(
-            dataclasses.replace(image.detections, height=image.truth.height, width=image.truth.width),
-            image.brightness,
-        )
-        for image in split.images
-    ]
+    served = [Served(image.sized_detections, image.brightness) for image in split.images]
     min_score = max((edge for edge in SCORES if edge <= split.score_threshold), default=0.0)
     return describe_detections(served, classes, min_score=min_score, split=name)
 
