@@ -56,15 +56,13 @@ class Served(NamedTuple):
 
 
 def describe_detections(
-    images: Sequence[Served], classes: Sequence[str], *, min_score: float, split: str = ""
+    images: Sequence[Served], classes: Sequence[str], *, min_score: float
 ) -> DetectionStatistics:
     """Return the statistics of detections from a score on.
 
-    `classes` are the names of the detector's classes, of which each detection's class is an index. Of a large
-    split, an even sample is taken.
+    `classes` are the names of the detector's classes, of which each detection's class is an index.
     """
-    sample = images[:: max(1, math.ceil(len(images) / MOST_IMAGES))] if split else images
-    kept = [image.found.take(_rounded(image.found.scores) >= min_score) for image in sample]
+    kept = [image.found.take(_rounded(image.found.scores) >= min_score) for image in images]
     counts = np.array([len(found.classes) for found in kept], np.int64)
     sides = np.array([(found.height, found.width) for found in kept], np.float64).reshape(-1, 2)
     owners: np.ndarray = np.repeat(np.arange(len(kept)), counts)
@@ -78,12 +76,12 @@ def describe_detections(
     of_images = find_image_bins(counts, np.maximum(sides, 1))
     for name in ("image size", "image aspect"):
         of_images[name][~known] = _UNKNOWN
-    brightness = np.array([image.brightness for image in sample], np.float64)
+    brightness = np.array([image.brightness for image in images], np.float64)
     of_images["brightness"] = np.where(np.isnan(brightness), _UNKNOWN, np.digitize(brightness, BRIGHTNESS))
     detection_bins = {"class": list(classes), "score": named_ranges(SCORES), **BOX_BINS}
     image_bins = {"brightness": named_ranges(BRIGHTNESS), **IMAGE_BINS}
     return DetectionStatistics(
-        split=split,
+        split="",
         min_score=min_score,
         images=len(images),
         detections=counts.tolist(),
@@ -99,11 +97,14 @@ def _binned(values: Mapping[str, np.ndarray], bins: Mapping[str, list[str]]) -> 
 def describe_evaluation(split: EvaluatedSplit, classes: Sequence[str], name: str) -> DetectionStatistics:
     """Return the statistics of a split's detections that programs show, from a score of `SCORES` on.
 
-    `classes` are the names of all classes from id 1 on, `name` is that of the split.
+    `classes` are the names of all classes from id 1 on, `name` is that of the split. Of a large split, an
+    even sample is taken.
     """
-    served = [Served(image.sized_detections, image.brightness) for image in split.images]
+    sample = split.images[:: max(1, math.ceil(len(split.images) / MOST_IMAGES))]
+    served = [Served(image.sized_detections, image.brightness) for image in sample]
     min_score = max((edge for edge in SCORES if edge <= split.score_threshold), default=0.0)
-    return describe_detections(served, classes, min_score=min_score, split=name)
+    found = describe_detections(served, classes, min_score=min_score)
+    return dataclasses.replace(found, split=name, images=len(split.images))
 
 
 def from_score(found: DetectionStatistics, min_score: float) -> DetectionStatistics:

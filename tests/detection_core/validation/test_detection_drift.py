@@ -1,14 +1,18 @@
 """Thresholds that are learned from the evaluated split: false alarms, real changes, samples and scores."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
+from detection_core.evaluation.results import EvaluatedImage
 from detection_core.structures import Instances
 from detection_core.validation import detection_drift
 from detection_core.validation.detection_drift import (
     Served,
     compare_detections,
     describe_detections,
+    describe_evaluation,
     from_score,
 )
 
@@ -41,7 +45,7 @@ def compare(count, rng, evaluated, **changed):
 
 
 def described(rng, count=150):
-    return describe_detections(served(count, rng), NAMES, min_score=0.3, split="eval")
+    return describe_detections(served(count, rng), NAMES, min_score=0.3)
 
 
 def test_at_most_the_allowed_share_of_comparisons_without_drift_report_it():
@@ -115,11 +119,16 @@ def test_unknown_sizes_and_brightness_are_not_compared():
 
 def test_statistics_of_a_higher_score_are_those_of_fewer_detections(monkeypatch):
     images = served(80, np.random.default_rng(4))
-    low, high = (describe_detections(images, NAMES, min_score=score, split="eval") for score in (0.3, 0.6))
+    low, high = (describe_detections(images, NAMES, min_score=score) for score in (0.3, 0.6))
     assert from_score(low, 0.6) == high and from_score(high, 0.6) == high
     assert sum(high.detections) < sum(low.detections)
     # Of a large split, an even sample is kept; of served images, all.
     monkeypatch.setattr(detection_drift, "MOST_IMAGES", 30)
-    sample = describe_detections(images, NAMES, min_score=0.3, split="eval")
-    assert sample.images == 80 and sample.detections == low.detections[::3]
+    split = mock.Mock(
+        images=[EvaluatedImage(truth=i.found, detections=i.found, brightness=i.brightness) for i in images],
+        score_threshold=0.35,
+    )
+    sample = describe_evaluation(split, NAMES, "eval")
+    assert (sample.split, sample.images, sample.min_score) == ("eval", 80, 0.3)
+    assert sample.detections == low.detections[::3]
     assert len(describe_detections(images, NAMES, min_score=0.3).detections) == 80

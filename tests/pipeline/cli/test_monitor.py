@@ -23,7 +23,7 @@ def publish(path, brightness):
     model = save_folder(BlobDetector(), Path(path))
     thing = Instances(source_id="", boxes=np.zeros((1, 4)), classes=np.zeros(1, int), scores=np.full(1, 0.9))
     images = [Served(thing, brightness + number % 30) for number in range(60)]
-    found = describe_detections(images, ["red", "green"], min_score=0.3, split="eval")
+    found = describe_detections(images, ["red", "green"], min_score=0.3)
     file = Path(extra_file(model, DETECTION_STATISTICS.name))
     file.write_text(DETECTION_STATISTICS.format(found))
 
