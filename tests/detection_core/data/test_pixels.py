@@ -13,7 +13,7 @@ from detection_core.data.image_header import ImageFault
 from detection_core.data.pixels import check_with_both, check_with_pillow, mean_difference, read_pixels
 from tests.support.cases import cases, refused
 from tests.support.command_line import run_python
-from tests.support.dataset_files import encoded, exif
+from tests.support.dataset_files import NO_PIXELS, WRONG_TABLE, encoded, exif
 
 NOISE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 PICTURE = Image.fromarray(NOISE)
@@ -45,6 +45,8 @@ def test_what_is_not_decodable_or_not_offered_is_refused():
     for name in ("noise", "png"):
         half = io.BytesIO(SOUND[name][: len(SOUND[name]) // 2])
         refused(ImageFault, r"the file ends too early.*copy it again", read_pixels, half)
+    for data, message in ((NO_PIXELS, "undecodable_image"), (WRONG_TABLE, "decoders_differ")):
+        assert refused(ImageFault, "", check_with_both, data).reason == message
 
 
 def test_a_thumbnail_is_turned_as_exif_says_and_differences_are_means_over_all_rows():

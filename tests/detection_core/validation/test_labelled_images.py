@@ -358,6 +358,10 @@ def test_one_box_twice_is_a_repetition_of_two_classes_a_contradiction_and_of_a_c
     found = _found(Made(boxes=(BOX, MOVED, MOVED, OTHER), classes=("cat",) * 4))
     assert list(found) == ["repeated_boxes"] and found["repeated_boxes"].examples[0].note == "2 boxes again"
     of_a_crowd = Made(boxes=(BOX, BOX), classes=("cat", "dog"), crowd=(0, 1))
+    many = [Made(boxes=(BOX, MOVED) * 2, classes=("cat", "cat", "dog", "dog"))] * (EXAMPLES_LISTED + 2)
+    for finding in _found(*many).values():
+        assert (finding.measured, len(finding.examples)) == (1.0, EXAMPLES_LISTED)
+    assert _found() == {}
     others = Made(boxes=(BOX, OTHER), classes=("cat", "dog")), Made(boxes=(BOX,), classes=("cat",))
     for made in (*others, of_a_crowd, Made(boxes=(), classes=())):
         assert _found(made) == {}, made
