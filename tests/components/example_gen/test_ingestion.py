@@ -128,6 +128,13 @@ def test_classes_of_all_splits_make_one_label_map(tmp_path):
     assert read(Coco(tmp_path).write(), "coco", RATIOS, given).label_map == given
 
 
+def test_classes_whose_names_are_nearly_the_same_are_told(tmp_path, caplog):
+    write_voc(tmp_path, b=voc_xml("b", label="Cat"), c=voc_xml("c", label="dog"))
+    read(str(tmp_path), "voc", {"train": 1.0})
+    (line,) = caplog.messages
+    assert line.endswith("classes whose names differ only in case or blanks: 'Cat', 'cat'")
+
+
 def test_a_split_without_images_is_an_error(tmp_path):
     path = Coco(tmp_path, images=1).write()
     with pytest.raises(DataError, match="found none"):

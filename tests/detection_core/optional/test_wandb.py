@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -18,19 +19,24 @@ pytestmark = [
 ]
 
 BLOCK, FULL, LAST = 32768, 1, 4
+SECONDS = 60
 
 
 def records(folder):
-    """Every record of the one file that `wandb sync` would upload."""
+    """Every record of the one file that `wandb sync` would upload.
+
+    Its service writes the file after `finish` has returned, and the exit is the last record.
+    """
     from wandb.proto import wandb_internal_pb2
 
     (path,) = folder.glob("wandb/offline-run-*/run-*.wandb")
-    found = []
-    for data in entries(path.read_bytes()):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        found.append(record)
-    return found
+    end = time.monotonic() + SECONDS
+    while True:
+        found = [wandb_internal_pb2.Record.FromString(data) for data in entries(path.read_bytes())]
+        if found and found[-1].WhichOneof("record_type") == "exit":
+            return found
+        assert time.monotonic() < end, f"no record of the exit after {SECONDS} s"
+        time.sleep(0.05)
 
 
 def entries(data):
@@ -42,6 +48,8 @@ def entries(data):
             at += left  # no header fits, and zeros fill the block
             continue
         _, length, kind = struct.unpack_from("<IHB", data, at)
+        if at + 7 + length > len(data):
+            return  # is being written
         whole += data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (FULL, LAST):
