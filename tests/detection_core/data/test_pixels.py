@@ -45,8 +45,13 @@ def test_what_is_not_decodable_or_not_offered_is_refused():
     for name in ("noise", "png"):
         half = io.BytesIO(SOUND[name][: len(SOUND[name]) // 2])
         refused(ImageFault, r"the file ends too early.*copy it again", read_pixels, half)
-    for data, message in ((NO_PIXELS, "undecodable_image"), (WRONG_TABLE, "decoders_differ")):
-        assert refused(ImageFault, "", check_with_both, data).reason == message
+    bits = encoded(PICTURE.convert("1"), "BMP")
+    for data, reason, text in (
+        (NO_PIXELS, "undecodable_image", "that Pillow cannot decode"),
+        (bits, "undecodable_image", "TensorFlow cannot decode the file: Number of channels"),
+        (WRONG_TABLE, "decoders_differ", "the pixels of Pillow and TensorFlow differ by"),
+    ):
+        assert refused(ImageFault, text, check_with_both, data).reason == reason
 
 
 def test_a_thumbnail_is_turned_as_exif_says_and_differences_are_means_over_all_rows():

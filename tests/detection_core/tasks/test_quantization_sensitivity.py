@@ -68,6 +68,11 @@ def test_layers_alone_need_no_split_and_the_accuracy_one_with_objects(tmp_path):
     assert ratios == sorted(ratios) and len(ratios) > 20
     groups = {"backbone, stride 2", "feature network", "class head", "box head"}
     assert groups <= {layer.group for layer in found.layers}
+    accuracy = measured(trained("plain") / "model", stored_examples(), images=2, examples=1).accuracy
+    assert (accuracy.split, accuracy.images) == ("eval", 2) and groups <= {g.group for g in accuracy.groups}
+    for group in accuracy.groups:
+        gained = group.metrics[MAP] - accuracy.quantized_metrics[MAP]
+        assert group.gained == pytest.approx(gained, abs=1e-6)
     write_split(tmp_path / "examples", "empty")
     folder = write_examples(tmp_path / "examples")
     refused(DataError, "nowhere", measured, trained("plain") / "model", folder, split="nowhere")
