@@ -36,6 +36,7 @@ def _workspace(path: str) -> Any:
 def run(arguments: argparse.Namespace) -> Result:
     """Run a workflow on this machine; finished steps come from the cache."""
     from pipeline.local.local_run import RunOptions, run_locally
+    from pipeline.local.run_notification import notifying
     from pipeline.local.run_summary import summarise
     from pipeline.run_parameters import check_parameters, declared_parameters, parse_parameters
     from pipeline.schedule.trigger import parse_time
@@ -45,10 +46,10 @@ def run(arguments: argparse.Namespace) -> Result:
         parse_time(arguments.scheduled_time, "--scheduled-time")
     declared = declared_parameters()
     given = check_parameters(declared, parse_parameters(declared, arguments.parameters), "--param")
-    run = run_locally(
-        settings,
-        RunOptions(parameters=given, scheduled_time=arguments.scheduled_time, write_report=_write_report),
-    )
+    slot = arguments.scheduled_time
+    with notifying(settings, scheduled=bool(slot)) as tell:
+        options = RunOptions(parameters=given, scheduled_time=slot, write_report=_write_report, observe=tell)
+        run = run_locally(settings, options)
     page, data = summarise(run)
     return Result(text=page, data=data)
 
