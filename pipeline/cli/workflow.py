@@ -125,6 +125,19 @@ def runs(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if found else "no runs yet", data=data)
 
 
+@verb("detflow runs prune build/digits/workspace --keep 5 --dry-run")
+def prune(arguments: argparse.Namespace) -> Result:
+    """Remove old runs of a workspace, with the artifacts that only they refer to."""
+    from pipeline.local.pruning import plan_pruning, prune
+
+    how = plan_pruning if arguments.dry_run else prune
+    found = how(_workspace(arguments.workspace), arguments.keep)
+    ids = [run.run_id for run in found.runs]
+    done = "would be removed" if arguments.dry_run else "were removed"
+    text = "\n".join([*ids, *found.artifacts, f"{len(ids)} runs and {len(found.artifacts)} artifacts {done}"])
+    return Result(text=text, data={"runs": ids, "artifacts": found.artifacts})
+
+
 @verb("detflow report examples/digits/settings.yaml")
 def report(arguments: argparse.Namespace) -> Result:
     """Write the HTML report of a run and print its path."""
