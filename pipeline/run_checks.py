@@ -86,8 +86,8 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
 
 def request_fingerprint(settings: PipelineSettings) -> str:
     """Return a fingerprint of the settings and of the configuration files that they name."""
-    # Name, workspace, cluster, schedule and checkpoints do not change a run's results. Configuration files
-    # are hashed by content.
+    # Name, workspace, cluster, schedule, notifications and checkpoints do not change a run's results.
+    # Configuration files are hashed by content.
     asked = settings.model_copy(
         update={
             "name": "-",
@@ -101,5 +101,5 @@ def request_fingerprint(settings: PipelineSettings) -> str:
     )
     paths = [settings.model.config, *settings.model.override_files]
     paths += [settings.validation.schema_file] if settings.validation.schema_file else []
-    text = "\0".join([format_settings(asked), *map(files.read_text, paths)])
+    text = "\0".join([format_settings(asked, exclude={"notify"}), *map(files.read_text, paths)])
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -226,9 +226,9 @@ VERBS: tuple[Verb | Group, ...] = (
     submit,
     Group(
         name="runs",
-        summary="List the runs of a workspace; list, show, stop and repeat those on a server.",
+        summary="List and prune the runs of a workspace; list, show, stop and repeat those on a server.",
         default="list",
         alone=("cancel", "retry"),
-        verbs=(list_runs, show_run, show_log, cancel_run, retry_run),
+        verbs=(list_runs, show_run, show_log, cancel_run, retry_run, workflow.prune),
     ),
 )

@@ -36,6 +36,7 @@ def _workspace(path: str) -> Any:
 def run(arguments: argparse.Namespace) -> Result:
     """Run a workflow on this machine; finished steps come from the cache."""
     from pipeline.local.local_run import RunOptions, run_locally
+    from pipeline.local.run_notification import notifying
     from pipeline.local.run_summary import summarise
     from pipeline.run_parameters import check_parameters, declared_parameters, parse_parameters
     from pipeline.schedule.trigger import parse_time
@@ -45,10 +46,10 @@ def run(arguments: argparse.Namespace) -> Result:
         parse_time(arguments.scheduled_time, "--scheduled-time")
     declared = declared_parameters()
     given = check_parameters(declared, parse_parameters(declared, arguments.parameters), "--param")
-    run = run_locally(
-        settings,
-        RunOptions(parameters=given, scheduled_time=arguments.scheduled_time, write_report=_write_report),
-    )
+    slot = arguments.scheduled_time
+    with notifying(settings, scheduled=bool(slot)) as tell:
+        options = RunOptions(parameters=given, scheduled_time=slot, write_report=_write_report, observe=tell)
+        run = run_locally(settings, options)
     page, data = summarise(run)
     return Result(text=page, data=data)
 
@@ -122,6 +123,19 @@ def runs(arguments: argparse.Namespace) -> Result:
         rows.append((run.run_id, run.pipeline_name, run.started, run.status, counts))
     data = [RUN.encode(run) for run in found]
     return Result(text=Table(rows) if found else "no runs yet", data=data)
+
+
+@verb("detflow runs prune build/digits/workspace --keep 5 --dry-run")
+def prune(arguments: argparse.Namespace) -> Result:
+    """Remove old runs of a workspace, with the artifacts that only they refer to."""
+    from pipeline.local.pruning import plan_pruning, prune
+
+    how = plan_pruning if arguments.dry_run else prune
+    found = how(_workspace(arguments.workspace), arguments.keep)
+    ids = [run.run_id for run in found.runs]
+    done = "would be removed" if arguments.dry_run else "were removed"
+    text = "\n".join([*ids, *found.artifacts, f"{len(ids)} runs and {len(found.artifacts)} artifacts {done}"])
+    return Result(text=text, data={"runs": ids, "artifacts": found.artifacts})
 
 
 @verb("detflow report examples/digits/settings.yaml")

@@ -2,8 +2,9 @@
 
 import dataclasses
 import inspect
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pipeline.extras import require
 from pipeline.run_checks import check_step, refuse_placeholders
 from pipeline.run_parameters import CHECKER, IMAGE, RUN_PARAMETERS, RunParameter, parameter_type
 from pipeline.settings.kubeflow_settings import TaskSettings
+from pipeline.settings.step_ids import EVALUATOR, PUSHER
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.steps import FromCheck, FromResult, Step
 
@@ -82,7 +84,7 @@ def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any
         for parameter, channel in zip(offered, channels, strict=False):
             for step, field in parameter.targets:
                 values.setdefault(step, {})[field] = channel
-        tasks = _add_tasks(settings, steps, values)
+        tasks = _with_notifiers(settings, lambda: _add_tasks(settings, steps, values))
         for step, task in tasks.items() if settings.kubeflow.image_parameter else ():
             if not settings.kubeflow.task(step).image:
                 task.set_container_image(channels[-1])
@@ -148,6 +150,47 @@ def _add_tasks(
         tasks[step.id].after(*(tasks[earlier] for earlier in step.after))
         _configure(tasks[step.id], step.id, settings)
     return tasks
+
+
+def _with_notifiers(settings: PipelineSettings, add_tasks: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Add tasks, and those that notify of a run's outcome if the settings ask for it.
+
+    One follows Pusher and tells of its decision. Failures are for the exit task of an ExitHandler around
+    all others, which runs in any case, but cannot see their outputs.
+    """
+    notify = settings.notify
+    if not notify.webhook_env:
+        return add_tasks()
+    from kfp import dsl, kubernetes
+
+    command, words = ["python", "-m", "components.notifier"], ["--executor_input", "{{$}}"]
+    container = dsl.ContainerSpec(image=settings.kubeflow.image, command=command, args=words)
+    artifact: Any = dsl.Input[dsl.Artifact]
+
+    def exit_notifier(about: str, run_id: str, status: dsl.PipelineTaskFinalStatus) -> dsl.ContainerSpec:
+        return container
+
+    def notifier(about: str, run_id: str, pushed_model: artifact, evaluation: artifact) -> dsl.ContainerSpec:
+        return container
+
+    host = (settings.kubeflow.connection.ui_host or settings.kubeflow.host).rstrip("/")
+    link = host and f"{host}/#/runs/details/"
+    about = {"notify": notify.model_dump(exclude={"secret"}), "pipeline": settings.name, "link": link}
+    values = {"about": json.dumps(about), "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
+    added = {"exit_notifier": dsl.container_component(exit_notifier)(**values)}
+    with dsl.ExitHandler(added["exit_notifier"]):
+        tasks = add_tasks()
+        made = {"pushed_model": tasks[PUSHER], "evaluation": tasks[EVALUATOR]}
+        values |= {name: task.outputs[name] for name, task in made.items()}
+        added["notifier"] = dsl.container_component(notifier)(**values)
+    for name, task in added.items():
+        _configure(task, name, settings)
+        task.set_caching_options(False)
+        if notify.secret:
+            # Without the secret the pod starts all the same, and warns.
+            variables = {notify.webhook_env: notify.webhook_env}
+            kubernetes.use_secret_as_env(task, notify.secret, variables, optional=True)
+    return {**tasks, **added}
 
 
 def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:

@@ -168,11 +168,11 @@ class WorkflowSize:
 
 def estimate_workflow(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]] = ()) -> WorkflowSize:
     """Estimate the Workflow of a run in which every task is executed once."""
-    root = spec.get("root", {})
-    tasks: Mapping[str, Any] = root.get("dag", {}).get("tasks", {})
-    without_tasks = {**root, "dag": {**root.get("dag", {}), "tasks": {}}}
-    # An argument of the workflow, and of the root's driver and its attempt.
-    frame = (1 + _ATTEMPTS) * _escaped(_json(without_tasks))
+    groups = [spec.get("root", {}), *(c for c in spec.get("components", {}).values() if "dag" in c)]
+    tasks = {name: t for group in groups for name, t in group.get("dag", {}).get("tasks", {}).items()}
+    # An argument of the workflow, and of the group's driver and its attempt.
+    without_tasks = [{**group, "dag": {**group.get("dag", {}), "tasks": {}}} for group in groups]
+    frame = (1 + _ATTEMPTS) * sum(_escaped(_json(group)) for group in without_tasks)
     # Workflow, root and root's driver.
     frame += _FRAME_BYTES + 3 * _ATTEMPTS * _NODE_BYTES
     return WorkflowSize(
@@ -184,6 +184,7 @@ def _task_bytes(
     spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]], task: Mapping[str, Any]
 ) -> int:
     body = spec.get("components", {}).get(task.get("componentRef", {}).get("name"), {})
+    body = {} if "dag" in body else body  # a group's tasks are counted one by one
     label = body.get("executorLabel", "")
     container = spec.get("deploymentSpec", {}).get("executors", {}).get(label, {}).get("container", {})
     kubernetes = [_json(config) for p in platforms for key, config in kubernetes_executors(p) if key == label]
@@ -211,7 +212,10 @@ def _pod_patch(spec: Mapping[str, Any], task: Mapping[str, Any], body: Any, cont
 def _value(spec: Mapping[str, Any], source: Mapping[str, Any]) -> Any:
     if "componentInputParameter" in source:
         declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
-        return declared.get(source["componentInputParameter"], {}).get("defaultValue", _UNKNOWN)
+        name = source["componentInputParameter"].removeprefix(
+            "pipelinechannel--"
+        )  # so it is called in groups
+        return declared.get(name, {}).get("defaultValue", _UNKNOWN)
     return source.get("runtimeValue", {}).get("constant", _UNKNOWN)
 
 

@@ -6,7 +6,7 @@ import graphlib
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from components.run_checker import placeholders
@@ -220,9 +220,18 @@ def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _task_inputs(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the parameters given to each task of the pipeline: field to source."""
-    tasks = _root(spec).get("dag", {}).get("tasks", {})
-    return [task.get("inputs", {}).get("parameters", {}) for task in tasks.values()]
+    """Return the parameters given to each task of the pipeline, also inside groups: field to source."""
+    components = spec.get("pipeline_spec", spec).get("components", {})
+
+    def inputs_in(group: Any, outer: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
+        # In a group a parameter has another name; `outer` maps it to the source outside.
+        for task in group.get("dag", {}).get("tasks", {}).values() if depth else ():
+            own = task.get("inputs", {}).get("parameters", {})
+            given = {field: outer.get(s.get("componentInputParameter"), s) for field, s in own.items()}
+            inner = components.get(task.get("componentRef", {}).get("name"), {})
+            yield from inputs_in(inner, given, depth - 1) if "dag" in inner else [given]
+
+    return list(inputs_in(_root(spec), {}, _DEEPEST))
 
 
 def check_schedule_time(

@@ -79,12 +79,14 @@ class RunOptions:
         until: id of the step before which the run ends, after the steps that it needs; "": the whole
             workflow.
         write_report: writes the report to a path, during the run and at its end; None: no report.
+        observe: called with the run when it begins and at each change.
     """
 
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     scheduled_time: str = ""
     until: str = ""
     write_report: Callable[[RunInfo, str], None] | None = None
+    observe: Callable[[RunInfo], None] = lambda run: None
 
 
 def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -> RunInfo:
@@ -188,6 +190,7 @@ class _Run:
 
     def _keep(self, **changes: Any) -> None:
         self.info = dataclasses.replace(self.info, **changes)
+        self._options.observe(self.info)
         self._workspace.write_info(self.info)
 
     def _finish(self, status: str) -> None:

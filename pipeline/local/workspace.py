@@ -109,8 +109,8 @@ class Workspace:
         return os.path.join(self.root, ".lock")
 
     def _remove_leftovers(self) -> None:
-        for parts in (("runs", "*"), ("artifacts", "*", "*"), ("artifacts", "*", "*", "*"), ("work", "*")):
-            for folder in glob.glob(os.path.join(glob.escape(self.root), *parts)):
+        for pattern in ("runs", "runs/*", "artifacts/*/*", "artifacts/*/*/*", "work/*"):
+            for folder in glob.glob(os.path.join(glob.escape(self.root), pattern)):
                 files.remove_leftovers(folder)
 
     def new_run_id(self) -> str:

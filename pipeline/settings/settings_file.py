@@ -6,7 +6,7 @@ file's folder; paths on the command line start at the working directory.
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -56,9 +56,9 @@ def load_settings(
         return PipelineSettings.model_validate(tree, context={"check_files": check_files})
 
 
-def format_settings(settings: PipelineSettings) -> str:
-    """Return the settings as YAML that loads to equal settings anywhere on this machine."""
-    return yaml.safe_dump(settings.model_dump(), sort_keys=False)
+def format_settings(settings: PipelineSettings, exclude: Collection[str] = ()) -> str:
+    """Return the settings as YAML, except some sections; it loads to equal settings on this machine."""
+    return yaml.safe_dump(settings.model_dump(exclude=set(exclude)), sort_keys=False)
 
 
 def _read_file(path: str) -> tuple[dict[str, Any], Locations]:

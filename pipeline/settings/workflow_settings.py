@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import pydantic
+from pydantic_core import PydanticCustomError
 
 from component_specs import TFLiteExporterJob
 from component_specs.run_checker import DEPLOYED
@@ -15,7 +16,7 @@ from detection_core.zoo.keras_backbones import IMAGENET
 from detection_core.zoo.networks import find_model
 from detection_core.zoo.starting_points import ZOO
 from pipeline.settings.data_settings import DataSettings, RequiredPath
-from pipeline.settings.kubeflow_settings import KubeflowSettings
+from pipeline.settings.kubeflow_settings import OBJECT_NAME_OR_NOTHING, KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.setting_types import (
     EACH_ONCE,
@@ -37,6 +38,7 @@ from pipeline.settings.validation_settings import ValidationSettings
 Bound = Literal["lower_bound", "upper_bound", "min_change", "confidence"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
 Limit = Literal["size_mb", "latency_ms", "memory_mb"]
+Event = Literal["failed", "refused", "published"]
 FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
 Limits = dict[allowed_values.FileFormat, FileLimits]
 Overrides = dict[Text, Plain]
@@ -48,6 +50,7 @@ _NAME = matching(
     "letters without accents, digits, _ and -, first a letter or digit, 128 at most",
     longest=128,
 )
+_VARIABLE = matching("[A-Za-z_][A-Za-z0-9_]*|", "a variable's name", longest=253)
 
 
 class ModelSettings(Settings):
@@ -112,6 +115,25 @@ class PushSettings(Settings):
     sign: Path = ""
 
 
+def _refuse_address(value: str) -> str:
+    if "://" in value:
+        expected = {
+            "expected": "the variable that holds the address",
+            "found": "an address, which is a secret",
+        }
+        raise PydanticCustomError("rule", "{expected}", expected)
+    return value
+
+
+class NotifySettings(Settings):
+    """Notification of what became of a run, by a webhook. Its address is given by variable."""
+
+    webhook_env: Annotated[Text, pydantic.AfterValidator(_refuse_address), _VARIABLE] = ""
+    secret: Annotated[Text, OBJECT_NAME_OR_NOTHING] = ""
+    kind: Literal["slack", "generic"] = "slack"
+    events: Annotated[list[Event], NOT_EMPTY, EACH_ONCE] = from_factory(lambda: list(get_args(Event)))
+
+
 class BeamSettings(Settings):
     """Options of Beam."""
 
@@ -131,6 +153,7 @@ class PipelineSettings(Settings):
     quantize: QuantizeSettings = QuantizeSettings()
     export: ExportSettings = ExportSettings()
     push: PushSettings = PushSettings()
+    notify: NotifySettings = NotifySettings()
     beam: BeamSettings = BeamSettings()
     kubeflow: KubeflowSettings = KubeflowSettings()
     schedule: ScheduleSettings = ScheduleSettings()

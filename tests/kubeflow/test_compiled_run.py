@@ -5,13 +5,16 @@ import json
 import pytest
 
 from component_specs.kfp_outputs import encode_results
+from detection_core.artifacts.evaluation import MAP, METRICS, EvalReport
+from detection_core.artifacts.published import PUSHED, PushReport
 from pipeline.run_checks import run_checks
 from pipeline.settings.settings_file import load_settings
-from tests.kubeflow.compiled_run import run_compiled
+from tests.kubeflow.compiled_run import by_the_driver, run_compiled
 from tests.pipeline.golden import SETTINGS
 from tests.support.compiled import documents
 from tests.support.dataset_files import Coco
 from tests.support.executor_input import Cluster
+from tests.support.local_server import LocalServer
 from tests.support.plain_backbone import PLAIN
 
 SPLITS = {"train": 0.5, "eval": 0.25, "test": 0.25}
@@ -100,6 +103,55 @@ def test_another_slot_is_the_same_run_unless_the_run_asks_for_its_time(place):
     plain = {**timed, "thresholds": "{}"}
     assert len({_checks(**plain, scheduled_time=slot, run_id=slot)["run_key"] for slot in slots}) == 1
     assert len({_checks(**timed, scheduled_time=slot)["run_key"] for slot in slots}) == 2
+
+
+@pytest.fixture
+def webhook(monkeypatch):
+    sent = []
+    server = LocalServer(lambda request: sent.append(json.loads(request.raw)) or (200, "text/plain", "ok"))
+    server.start()
+    monkeypatch.setenv("HOOK", f"{server.url}/services/SENTINEL")
+    yield sent
+    server.stop()
+
+
+def _run_notifier(cluster, name, inputs, **parameters):
+    host = "kubeflow.connection.ui_host=https://kfp"
+    spec = documents(*SMALL, "notify.webhook_env=HOOK", "notify.kind=generic", host)[0]
+    tasks = spec["root"]["dag"]["tasks"] | spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
+    body = spec["components"][tasks[name]["componentRef"]["name"]]
+    given = {n: p["runtimeValue"]["constant"] for n, p in tasks[name]["inputs"]["parameters"].items()
+             if "runtimeValue" in p}  # fmt: skip
+    values = {n: by_the_driver(cluster, constant) for n, constant in given.items()} | parameters
+    container = spec["deploymentSpec"]["executors"][body["executorLabel"]]["container"]
+    done = cluster.run_task(body, container, values, inputs, name)
+    assert done.code == 0, done.log
+    assert "SENTINEL" not in done.log
+    return done.log
+
+
+def test_the_tasks_that_notify_tell_of_pushers_decision_and_of_a_failure_and_fail_no_run(cluster, webhook):
+    def made(name, run_id):
+        return cluster.artifact(f"minio://mlpipeline/v2/artifacts/digits/{run_id}/{name}")
+
+    for run_id in (cluster.run_id, "earlier"):
+        inputs = {name: made(name, run_id) for name in ("pushed_model", "evaluation")}
+        folders = [str(cluster.local(artifact["uri"])) for artifact in inputs.values()]
+        PUSHED.write(folders[0], PushReport(pushed=False, version=None, reasons=["mAP fell"]))
+        METRICS.write(folders[1], EvalReport(metrics={MAP: 0.5}, baseline={MAP: 0.75}))
+        _run_notifier(cluster, "notifier", inputs)
+    (refusal,) = webhook  # a result of another run comes from the cache
+    assert refusal == {
+        "pipeline": "digits", "run_id": cluster.run_id, "verdict": "refused", "version": None, "map": 0.5,
+        "map_change": -0.25, "reasons": ["mAP fell"],
+        "report": f"https://kfp/#/runs/details/{cluster.run_id}",
+    }  # fmt: skip
+    # As the driver hands it on: `PipelineTaskFinalStatus` as JSON with the proto's names.
+    for state in ("COMPLETE", "SUCCEEDED", "CACHED", "FAILED"):
+        status = {"state": state, "pipelineTaskName": "exit-handler-1", "error": {}}
+        _run_notifier(cluster, "exit-notifier", {}, status=status)
+    assert [message["verdict"] for message in webhook] == ["refused", "failed"]
+    assert "Traceback" in _run_notifier(cluster, "exit-notifier", {}, status={"other": 1})
 
 
 def test_a_server_that_fills_nothing_stops_the_run_that_needs_it(cluster, place, spec):

@@ -104,6 +104,7 @@ def test_settings_with_a_secret_are_refused_without_telling_it():
     silent = r"(?s)\A(?!.*SENTINEL).*"
     told = r"(without user and password|expected no secret, which)"
     cases = [(override, silent + told) for override in SECRETS]
+    cases += [("notify.webhook_env=https://hooks/SENTINEL", silent + "expected the variable that holds")]
     cases += [(override, f"{silent}expected an address without credentials") for override in ADDRESSES]
     assert not not_refused(load, cases, ConfigError)
     load("kubeflow.defaults.env={GOOGLE_APPLICATION_CREDENTIALS: /secret/key.json, TOKEN_FILE: t}")  # paths

@@ -24,6 +24,9 @@ _STATUS: Mapping[Status, str] = {"finished": "FINISHED", "failed": "FAILED", "st
 class MlflowLogger(Logger):
     """Logs to one run, which starts with the first entry; a resumed training continues its run by `ids`.
 
+    A run in MLFLOW_RUN_ID, as Kubeflow Pipelines sets for a task, is taken instead. As in MLflow, it is for
+    the first training of the process. MLflow's client itself reads MLFLOW_WORKSPACE.
+
     Characters that MLflow rejects in names become `_`: `mAP@.50IOU` is `mAP_.50IOU`. Histograms are skipped,
     because MLflow has none; TensorBoard's files have them.
 
@@ -85,13 +88,14 @@ class MlflowLogger(Logger):
             client = mlflow.MlflowClient(tracking_uri=self._options["tracking_uri"] or None)
             self._run_id = self._resumed(client) or self._begun(client)
             self._ids.keep("mlflow", self._run_id)
+            os.environ.pop("MLFLOW_RUN_ID", None)
             self._client = client
         return self._client
 
     def _resumed(self, client: Any) -> str:
         from mlflow.exceptions import MlflowException
 
-        run_id = self._ids.find("mlflow")
+        run_id = os.environ.get("MLFLOW_RUN_ID") or self._ids.find("mlflow")
         if not run_id:
             return ""
         try:

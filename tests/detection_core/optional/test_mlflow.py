@@ -14,6 +14,7 @@ import pytest
 from detection_core.loggers.base import EVAL, TRAIN, RunIds
 from detection_core.optional.mlflow.mlflow_run import MlflowLogger, run_name
 from tests.support.cases import cases
+from tests.support.local_server import free_port
 
 needs_mlflow = [
     pytest.mark.trackers,
@@ -48,7 +49,7 @@ def server(tmp_path_factory):
     store = f"sqlite:///{folder}/store.db"
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--backend-store-uri", store, "--artifacts-destination", str(folder / "artifacts")]
-    command += ["--workers", "1"]
+    command += ["--workers", "1", "--enable-workspaces"]
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True)
     try:
@@ -122,3 +123,57 @@ class TestOnAServer:
         logger.log_scalars({"loss": 2.0}, 10, TRAIN)
         logger.close("failed")
         assert ids.find("mlflow") != "0" * 32
+
+    def test_a_run_of_kubeflow_is_taken_once_and_wins_over_the_earlier_one(
+        self, options, tmp_path, monkeypatch
+    ):
+        import mlflow
+
+        client = mlflow.MlflowClient(options["tracking_uri"])
+        experiment = client.create_experiment("of Kubeflow")
+        given = client.create_run(experiment, run_name="trainer").info.run_id
+        ids = RunIds(str(tmp_path))
+        ids.keep("mlflow", client.create_run("0").info.run_id)
+        monkeypatch.setenv("MLFLOW_RUN_ID", given)
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        down = {**options, "tracking_uri": f"http://127.0.0.1:{free_port()}"}
+        with pytest.raises(mlflow.MlflowException):
+            MlflowLogger(down, RunIds(str(tmp_path / "down"))).log_parameters({"a": "0"})
+        logger = MlflowLogger(options, ids)
+        logger.log_parameters({"a": "1"})
+        logger.close("finished")
+        run = client.get_run(given)
+        assert (run.info.status, run.info.run_name, run.data.params) == ("FINISHED", "trainer", {"a": "1"})
+        assert ids.find("mlflow") == given
+        assert [r.info.run_id for r in client.search_runs([experiment])] == [given], "one run and not two"
+        # The next training of the process, such as that of the quantized detector, has another one.
+        second = MlflowLogger(options, RunIds(str(tmp_path / "second")))
+        second.log_parameters({"a": "2"})
+        second.close("finished")
+        assert RunIds(str(tmp_path / "second")).find("mlflow") != given
+        assert client.get_run(given).data.params == {"a": "1"}
+
+    def test_a_run_that_kubeflow_names_and_the_server_does_not_know_is_a_new_one(
+        self, options, tmp_path, monkeypatch, caplog
+    ):
+        monkeypatch.setenv("MLFLOW_RUN_ID", "f" * 32)
+        logger = MlflowLogger(options, RunIds(str(tmp_path)))
+        logger.log_scalars({"loss": 2.0}, 10, TRAIN)
+        logger.close("finished")
+        assert RunIds(str(tmp_path)).find("mlflow") not in ("", "f" * 32)
+        assert f"MLflow knows no run {'f' * 32}" in caplog.text
+
+    def test_a_run_is_in_the_workspace_that_kubeflow_names(self, options, tmp_path, monkeypatch):
+        import mlflow
+
+        client = mlflow.MlflowClient(options["tracking_uri"])
+        client.create_workspace("team-a")
+        monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
+        logger = MlflowLogger({**options, "experiment": "mine"}, RunIds(str(tmp_path)))
+        logger.log_scalars({"loss": 2.0}, 10, TRAIN)
+        logger.close("finished")
+        run_id = RunIds(str(tmp_path)).find("mlflow")
+        found = client.get_experiment_by_name("mine")
+        assert [run.info.run_id for run in client.search_runs([found.experiment_id])] == [run_id]
+        monkeypatch.delenv("MLFLOW_WORKSPACE")
+        assert client.get_experiment_by_name("mine") is None

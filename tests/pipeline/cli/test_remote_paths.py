@@ -77,6 +77,7 @@ report: workspace --output
 rollback: destination --public-key
 run: settings --override-file
 runs list: workspace
+runs prune: workspace
 schedule create: file --override-file
 schedule preview: settings
 schedule run-local: settings --override-file
@@ -172,8 +173,8 @@ def test_a_run_may_have_all_but_its_workspace_on_a_store(store, cli):
     assert checks["starting_weights"] and checks["data_fingerprint"]
     refused = cli.json("run", f"{store}/settings.yaml", "--set", f"workspace={store}/workspace", code=2)
     assert "expected a local folder as workspace" in refused["message"]
-    for verb in ("report", "runs"):
-        assert "expected a local folder" in cli.json(verb, f"{store}/workspace", code=2)["message"]
+    for words in (["report"], ["runs"], ["runs", "prune", "--keep", "1"]):
+        assert "expected a local folder" in cli.json(*words, f"{store}/workspace", code=2)["message"]
 
 
 def test_settings_and_configurations_are_validated_shown_converted_and_joined_there(store, cli):

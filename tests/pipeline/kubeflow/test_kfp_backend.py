@@ -1,6 +1,7 @@
 """What kfp compiles, and its rules."""
 
 import hashlib
+import json
 import re
 import sys
 
@@ -12,7 +13,7 @@ from detection_core.errors import ConfigError, ContractError
 from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.kubeflow.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
-from pipeline.kubeflow.kfp_rules import check_package
+from pipeline.kubeflow.kfp_rules import check_package, estimate_workflow
 from pipeline.kubeflow.package import (
     check_placeholders,
     check_schedule_time,
@@ -35,6 +36,7 @@ PLAIN = (
     "quantize.enabled=false",
     "kubeflow.steps.trainer.image=gpu:1",
 )
+NOTIFIED = ("notify.webhook_env=HOOK", "notify.secret=hooks", "kubeflow.host=http://kfp/")
 RICH = (
     "kubeflow.steps={trainer: {image: 'gpu:1'}, "
     "pusher: {secret_env: {s3: {key: AWS_SECRET_ACCESS_KEY}}, secret_volumes: {tls: /tls}, "
@@ -165,6 +167,63 @@ def test_images_secrets_config_maps_and_the_rest_of_the_settings_reach_the_packa
     # Training continues from the deployed model.
     source = tasks["trainer"]["inputs"]["artifacts"]["warm_start"]["taskOutputArtifact"]
     assert source == {"outputArtifactKey": "baseline", "producerTask": "baseline-resolver"}
+
+
+def _outside(value):
+    """Give the pipeline's parameters their names outside of a group, where they have others."""
+    text = json.dumps(value, sort_keys=True)
+    return json.loads(re.sub(r'(?<="componentInputParameter": ")pipelinechannel--', "", text))
+
+
+def test_notifications_are_around_the_same_tasks_and_after_pusher_and_hold_no_address():
+    plain, (spec, platforms) = documents()[0], documents(*NOTIFIED)
+    root = _tasks(spec)
+    assert set(root) == {"exit-handler-1", "exit-notifier"}
+    ends = root["exit-notifier"]
+    assert ends["triggerPolicy"] == {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
+    assert ends["inputs"]["parameters"]["status"] == {"taskFinalStatus": {"producerTask": "exit-handler-1"}}
+    inner = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
+    notifier = inner.pop("notifier")
+    assert _outside(inner) == _tasks(plain), "each other task is what it is without notifications"
+    assert spec["root"]["inputDefinitions"] == plain["root"]["inputDefinitions"]
+    assert set(notifier["dependentTasks"]) == {"evaluator", "pusher"}
+    for task in (ends, notifier):
+        assert not task["cachingOptions"].get("enableCache")
+        values = {
+            n: p.get("runtimeValue", {}).get("constant") for n, p in task["inputs"]["parameters"].items()
+        }
+        assert values["run_id"] == "{{$.pipeline_job_uuid}}"
+        assert json.loads(values["about"]) == {
+            "notify": {"webhook_env": "HOOK", "kind": "slack", "events": ["failed", "refused", "published"]},
+            "pipeline": "digits",
+            "link": "http://kfp/#/runs/details/",
+        }
+    for name in ("exec-exit-notifier", "exec-notifier"):
+        (secret,) = _executors(platforms)[name]["secretAsEnv"]
+        assert secret["secretName"] == "hooks" and secret["optional"] is True
+        assert secret["keyToEnv"] == [{"envVar": "HOOK", "secretKey": "HOOK"}]
+        assert spec["deploymentSpec"]["executors"][name]["container"]["image"] in _images(plain).values()
+    assert str(platforms).count("'hooks'") == 2 * str(_executors(platforms)["exec-notifier"]).count("'hooks'")
+
+
+def test_placeholders_are_found_and_sizes_estimated_inside_a_group_as_outside():
+    plain, (spec, _) = documents(), documents(*NOTIFIED)
+    assert filled_parameters(spec) == filled_parameters({"pipeline_spec": spec}) == FILLED
+    spec["root"]["inputDefinitions"]["parameters"]["data_path"]["defaultValue"] = "/d/[[ScheduledTime]]"
+    assert schedule_timed(spec) == {"data_path"}
+    inner = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
+    inner["run-checker"]["inputs"]["parameters"]["request"]["runtimeValue"]["constant"] = "[[ScheduledTime]]"
+    assert schedule_timed(spec) == {"data_path", ""}
+    inner["evaluator"]["inputs"]["parameters"]["thresholds"] = {
+        "componentInputParameter": "pipelinechannel--thresholds"
+    }
+    assert filled_parameters(spec) == FILLED - {"thresholds"}
+    inside, outside = (estimate_workflow(s, [p]).tasks for s, p in (documents(*NOTIFIED), plain))
+    for name, size in outside.items():
+        assert size <= inside[name] <= 1.05 * size + 1000, name
+    # A component that contains itself ends, too.
+    inner["run-checker"]["componentRef"]["name"] = "comp-exit-handler-1"
+    assert filled_parameters(spec) <= FILLED
 
 
 def test_names_are_those_that_a_server_takes_and_a_missing_kfp_is_one_message(monkeypatch):

@@ -13,10 +13,11 @@ from pipeline.kubeflow import submission
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.kfp_rules import LIMIT_BYTES, SAFE_BYTES, estimate_workflow
 from pipeline.kubeflow.package import read_documents, read_package, step_tree
+from tests.pipeline.golden import GOLDEN
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.conftest import write_package
 from tests.support.cases import refused
-from tests.support.compiled import documents, with_short_stack
+from tests.support.compiled import compiled, documents, with_short_stack
 
 
 def _steps(path):
@@ -37,6 +38,21 @@ def test_a_package_tells_its_name_steps_and_parameters_and_its_digest_goes_by_co
         package = read_package(package_path)
         assert package.name == "digits" and (package.digest == first) == same
     assert read_package(write_package(tmp_path, steps=("trainer",))).digest != first
+
+
+def test_a_package_that_notifies_is_uploaded_and_run_as_one_that_does_not(server, tmp_path):
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(compiled("notify.webhook_env=HOOK", "notify.secret=hooks"), encoding="utf-8")
+    package, plain = read_package(str(path)), read_package(str(GOLDEN))
+    assert package.digest != plain.digest and package.parameters == plain.parameters
+    assert (package.filled, package.timed) == (plain.filled, plain.timed)
+    tree = step_tree(read_documents(package.path)[0])
+    assert list(tree) == ["exit-handler-1", "exit-notifier"]
+    assert set(tree["exit-handler-1"]) == {*_steps(str(GOLDEN)), "notifier"}
+    connection = connect(server)
+    version = submission.publish(connection, package)
+    assert not version.reused and submission.publish(connection, package).reused
+    assert start(connection, package.path, version)
 
 
 def test_tasks_come_in_the_order_of_what_they_need():

@@ -1,0 +1,1 @@
+"""Notifications of what became of a run."""
