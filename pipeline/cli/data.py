@@ -11,10 +11,8 @@ from typing import Any
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from pipeline.cli.base import (
-    Argument,
     Group,
     Result,
-    argument,
     given_model,
     load_config,
     quiet_output_folder,
@@ -30,7 +28,7 @@ def examples_of(
 ) -> Iterator[str]:
     """Yield a folder of examples: `path` itself, or one in `output` that is deleted when the block ends.
 
-    A path of "" gives "". `arguments` has those of `source_arguments`; `output` has room for the images. If
+    A path of "" gives "". `arguments` has `data_source`; `output` has room for the images. If
     not `divided`, a data set without splits is taken as one, so that few images are enough.
 
     Raises:
@@ -48,26 +46,6 @@ def examples_of(
         yield folder
     finally:
         files.remove_tree(folder)
-
-
-def format_argument() -> Iterator[Argument]:
-    """Yield the flag of the format, with the available readers as choices."""
-    from detection_core.datasets.readers import READERS
-
-    yield argument(
-        "--format",
-        default="",
-        choices=sorted(READERS),
-        metavar="FORMAT",
-        help=f"of the data set: {', '.join(sorted(READERS))} (default: detected)",
-    )
-
-
-def source_arguments() -> Iterator[Argument]:
-    """Yield the flags that describe the data."""
-    yield from format_argument()
-    text = "as data.splits of a settings file (default: detected)"
-    yield argument("--splits", default="", metavar="JSON", help=text)
 
 
 def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str, divided: bool) -> None:
@@ -112,7 +90,7 @@ def _splits(text: str) -> dict[str, Any]:
     return value
 
 
-@verb("detflow data report photos -o build/report", source_arguments)
+@verb("detflow data report photos -o build/report")
 def report(arguments: argparse.Namespace) -> Result:
     """Write a page about a data set: charts, samples, and what is wrong with it."""
     from detection_core.config.load import load_checked_config
@@ -146,7 +124,6 @@ def _counted(reasons: Mapping[str, int]) -> str:
 
 @verb(
     "detflow data labels photos --folds 3 --config pipeline.config -o build/labels",
-    source_arguments,
     resumes=True,
 )
 def labels(arguments: argparse.Namespace) -> Result:
@@ -190,7 +167,7 @@ def labels(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join([*lines, f"page: {page}"]), data={"page": page} | LABEL_ERRORS.encode(made))
 
 
-@verb("detflow data preview pipeline.config --data photos -o build/preview", source_arguments)
+@verb("detflow data preview pipeline.config --data photos -o build/preview")
 def preview(arguments: argparse.Namespace) -> Result:
     """Draw what augmentation really feeds the network: images before and after."""
     if arguments.examples and arguments.data:
@@ -224,7 +201,7 @@ def preview(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join([*lines, f"sheet: {sheet}", f"page: {page}"]), data=data)
 
 
-@verb("detflow data convert photos -o build/coco", format_argument)
+@verb("detflow data convert photos -o build/coco")
 def convert(arguments: argparse.Namespace) -> Result:
     """Write a data set of any format as COCO JSON with its images."""
     from detection_core.artifacts.dataset_card import QUARANTINE
