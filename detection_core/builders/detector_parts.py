@@ -155,11 +155,8 @@ LOCALIZATION_LOSSES: dict[str, Callable[[Any], losses.LocalizationLoss]] = {
     "registered": lambda message: build_registered("localization_loss", message),
 }
 
-MINING_LOSSES: dict[int, MiningLoss] = {
-    losses_pb2.HardExampleMiner.BOTH: MiningLoss.BOTH,
-    losses_pb2.HardExampleMiner.CLASSIFICATION: MiningLoss.CLASSIFICATION,
-    losses_pb2.HardExampleMiner.LOCALIZATION: MiningLoss.LOCALIZATION,
-}
+_LOSS_TYPES = losses_pb2.HardExampleMiner.LossType.items()
+MINING_LOSSES: dict[int, MiningLoss] = {number: MiningLoss[name] for name, number in _LOSS_TYPES}
 
 
 def build_classification_loss(message: losses_pb2.ClassificationLoss) -> losses.ClassificationLoss:
@@ -177,12 +174,12 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
     if not message.HasField("hard_example_miner"):
         return None
     miner = message.hard_example_miner
-    return HardExampleMiner(
+    return from_fields(
+        HardExampleMiner,
+        miner,
         num_hard_examples=max(miner.num_hard_examples, 0),
-        iou_threshold=miner.iou_threshold,
         loss=MINING_LOSSES[miner.loss_type],
         max_negatives_per_positive=max(miner.max_negatives_per_positive, 0),
-        min_negatives_per_image=miner.min_negatives_per_image,
         classification_weight=message.classification_weight,
         localization_weight=message.localization_weight,
     )
