@@ -188,9 +188,10 @@ def _write_page(
 
 
 def _wanted(examples_dir: str, label_map: LabelMap, options: ValidationOptions, hashes: bool) -> PassOptions:
+    card = CARD.find(examples_dir)
     return PassOptions(
         classes=label_map.names,
-        spans=_spans(examples_dir),
+        spans=tuple(card.spans.get("train", ())) if card else (),
         decoding=options.decoding,
         hashes=hashes,
         pictures=SamplePictures(label_map.names),
@@ -212,11 +213,6 @@ def _wants_hashes(images: int, options: ValidationOptions, findings: FindingList
             f" {options.near_duplicate_images:,}",
         )
     return False
-
-
-def _spans(examples_dir: str) -> tuple[str, ...]:
-    card = CARD.find(examples_dir)
-    return tuple(card.spans.get("train", ())) if card else ()
 
 
 def _view(config: PipelineConfig | None, label_map: LabelMap, findings: FindingList) -> NetworkView | None:

@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.evaluation import MAP
@@ -109,7 +108,10 @@ class _Watched:
         waiting_since = time.monotonic()
         while True:
             finished = files.exists(files.join(self._folder, FINISHED)) or not files.exists(self._folder)
-            newest = max(self._new_steps(), default=None)
+            measured = max((line.step for line in self._lines), default=-1)
+            steps = checkpoint_steps(files.join(self._folder, CHECKPOINTS))
+            new = (step for step in steps if step > measured and step not in self._passed_over)
+            newest = max(new, default=None)
             if newest is not None and self._measure_step(newest):
                 waiting_since = time.monotonic()
                 continue
@@ -123,12 +125,6 @@ class _Watched:
                 )
                 return self._lines
             time.sleep(self._options.poll_seconds)
-
-    def _new_steps(self) -> Iterator[int]:
-        measured = max((line.step for line in self._lines), default=-1)
-        for step in checkpoint_steps(files.join(self._folder, CHECKPOINTS)):
-            if step > measured and step not in self._passed_over:
-                yield step
 
     def _measure_step(self, step: int) -> bool:
         """Measure a checkpoint; return whether it still existed."""

@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from detection_core.errors import ConfigError, DataError
@@ -112,14 +112,12 @@ def report(arguments: argparse.Namespace) -> Result:
     total = made.card.total
     lines = [f"{total.images:,} images, {total.objects:,} objects, {len(made.card.classes):,} classes"]
     if made.card.quarantine.records:
-        lines.append(f"{made.card.quarantine.records:,} put aside: {_counted(made.card.quarantine.reasons)}")
+        reasons = made.card.quarantine.reasons.items()
+        counted = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons)
+        lines.append(f"{made.card.quarantine.records:,} put aside: {counted}")
     lines += [f"{finding.severity}: {finding.message}" for finding in made.findings.findings]
     data = {"page": page, "card": CARD.encode(made.card), "findings": FINDINGS.encode(made.findings)}
     return Result(text="\n".join([*lines, f"page: {page}"]), data=data)
-
-
-def _counted(reasons: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items())
 
 
 @verb(

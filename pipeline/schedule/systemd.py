@@ -18,7 +18,12 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
     Raises:
         ConfigError: for a start or end, which a timer does not support.
     """
-    _refuse_window(trigger)
+    if trigger.start or trigger.end:
+        raise ConfigError(
+            "a systemd timer has no beginning and end; leave schedule.start and schedule.end out, or run it"
+            " with `detflow schedule run-local`",
+            where="schedule",
+        )
     if trigger.cron:
         when = [f"OnCalendar={c} {trigger.zone}" for c in calendar_events(trigger.cron)]
     else:
@@ -65,15 +70,6 @@ def calendar_events(cron: Cron) -> list[str]:
     if cron.day.starred or cron.weekday.starred:
         return [f"{days} {date} {time}"]
     return [f"{date} {time}", f"{days} {any_date} {time}"]
-
-
-def _refuse_window(trigger: Trigger) -> None:
-    if trigger.start or trigger.end:
-        raise ConfigError(
-            "a systemd timer has no beginning and end; leave schedule.start and schedule.end out, or run it"
-            " with `detflow schedule run-local`",
-            where="schedule",
-        )
 
 
 def _listed(field: CronField) -> str:
