@@ -120,10 +120,7 @@ def report(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join([*lines, f"page: {page}"]), data=data)
 
 
-@verb(
-    "detflow data labels photos --folds 3 --config pipeline.config -o build/labels",
-    resumes=True,
-)
+@verb("detflow data labels photos --folds 3 --config pipeline.config -o build/labels", resumes=True)
 def labels(arguments: argparse.Namespace) -> Result:
     """Rank labels that are likely wrong, by detections of other detectors than those trained on them."""
     given = [name for name in ("model", "detections", "folds") if getattr(arguments, name)]

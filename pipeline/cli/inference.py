@@ -30,10 +30,7 @@ _DRAWN = ["pictures", "json"]
 EXIT_DRIFTED = 4
 
 
-@verb(
-    "detflow predict --model build/trained/model photo.jpg --output build/predicted",
-    resumes=True,
-)
+@verb("detflow predict --model build/trained/model photo.jpg --output build/predicted", resumes=True)
 def predict(arguments: argparse.Namespace) -> Result:
     """Detect objects in images and videos and draw their boxes; a repeated call resumes."""
     from detection_core.artifacts.prediction import is_video
