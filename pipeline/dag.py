@@ -56,7 +56,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
     ]
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
-    steps += [_trainer(settings), _evaluator(settings)]
+    steps += [trainer_step(settings), _evaluator(settings)]
     # Refuse an invalid config before anything runs.
     step_configs.check_formats(
         settings, step_configs.training_config(settings, quantize=True) if quantized else None
@@ -131,7 +131,8 @@ def _data_validator(settings: PipelineSettings) -> Step:
     )
 
 
-def _trainer(settings: PipelineSettings) -> Step:
+def trainer_step(settings: PipelineSettings) -> Step:
+    """Return the step that trains the float detector."""
     inputs, warm_start = {"examples": _EXAMPLES, "pipeline_config": _CONFIG}, settings.train.warm_start
     if warm_start == DEPLOYED:
         inputs["warm_start"], warm_start = FromStep(BASELINE_RESOLVER, "baseline"), ""
