@@ -213,11 +213,7 @@ def _folders(root: Path | None) -> dict[str, Path]:
 
 
 def _is_text(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
 
 
 def _executed(tree: ast.Module) -> Iterator[ast.AST]:

@@ -187,20 +187,16 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
 
 def build_losses(message: losses_pb2.Loss) -> losses.AnchorLosses:
     """Build the losses of an anchor-based detector, their weights and the selection of anchors."""
+    sampled, sampler = message.HasField("random_example_sampler"), message.random_example_sampler
+    fraction = sampler.positive_sample_fraction
     return losses.AnchorLosses(
         classification=build_classification_loss(message.classification_loss),
         localization=build_localization_loss(message.localization_loss),
         classification_weight=message.classification_weight,
         localization_weight=message.localization_weight,
         hard_example_miner=build_hard_example_miner(message),
-        random_example_sampler=_sampler(message),
+        random_example_sampler=BalancedSampler(positive_fraction=fraction) if sampled else None,
     )
-
-
-def _sampler(message: losses_pb2.Loss) -> BalancedSampler | None:
-    if not message.HasField("random_example_sampler"):
-        return None
-    return BalancedSampler(positive_fraction=message.random_example_sampler.positive_sample_fraction)
 
 
 _logger = logging.getLogger(__name__)
