@@ -1,5 +1,6 @@
 """Measure the checkpoints of a training that another process runs."""
 
+import contextlib
 import dataclasses
 import logging
 import time
@@ -68,11 +69,8 @@ def watch(work_dir: str, output_dir: str, options: WatchOptions | None = None) -
             training.
     """
     options = options or WatchOptions()
-    watched = _Watched(_await_training(work_dir, options), output_dir, options)
-    try:
+    with contextlib.closing(_Watched(_await_training(work_dir, options), output_dir, options)) as watched:
         return watched.follow()
-    finally:
-        watched.close()
 
 
 class _Watched:

@@ -1,5 +1,6 @@
 """Export a schedule as a systemd timer."""
 
+import itertools
 import shlex
 from collections.abc import Sequence
 
@@ -78,15 +79,11 @@ def _listed(field: CronField) -> str:
 
 def _ranges(values: Sequence[int]) -> list[str]:
     """Return numbers as text, three or more in a row as a range."""
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and runs[-1][-1] == value - 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
     texts: list[str] = []
-    for run in runs:
-        texts += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else [str(v) for v in run]
+    # In a row, values grow as their places do.
+    for _, pairs in itertools.groupby(enumerate(values), lambda pair: pair[1] - pair[0]):
+        run = [value for _, value in pairs]
+        texts += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else map(str, run)
     return texts
 
 
