@@ -87,7 +87,9 @@ def job_fields(job_type: type) -> JobFields:
         elif isinstance(role, Output):
             roles.outputs[field.name] = role
         elif role is not None:
-            roles.parameters[field.name] = Parameter(codec=role, default=_default(field))
+            make = field.default_factory
+            default = field.default if make is dataclasses.MISSING else make()
+            roles.parameters[field.name] = Parameter(codec=role, default=default)
         else:
             raise TypeError(
                 f"{job_type.__name__}.{field.name}: expected str, int, float, bool or an annotation with a"
@@ -113,9 +115,3 @@ def _role(hint: Any) -> Input | Output | Codec | None:
         return Plain(hint)
     markers = get_args(hint)[1:] if hasattr(hint, "__metadata__") else ()
     return next((m for m in markers if isinstance(m, Input | Output | Codec)), None)
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default

@@ -24,6 +24,7 @@ from pipeline.settings.step_ids import (
     PUSHER,
     QUANTIZATION_REWRITER,
     QUANTIZED_EVALUATOR,
+    RUN_CHECKER,
     TFLITE_EXPORTER,
     TRAINER,
 )
@@ -48,12 +49,14 @@ def build_dag(settings: PipelineSettings) -> Dag:
     step_configs.check_classes(settings, config)
     step_configs.check_thresholds(settings, config)
     quantized = settings.quantize.enabled and has_graph_rewriter(config)
-    text = {"text": step_configs.shared_config_text(settings)}
-    config_gen = Step(id=CONFIG_GEN, component="config_gen", parameters=text, inputs={})
-    steps = [config_gen, _example_gen(settings), _BASELINE_RESOLVER]
+    steps = [
+        _step(CONFIG_GEN, text=step_configs.shared_config_text(settings)),
+        _example_gen(settings),
+        _step(BASELINE_RESOLVER),
+    ]
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
-    steps += [_trainer(settings), _evaluator(settings)]
+    steps += [trainer_step(settings), _evaluator(settings)]
     # Refuse an invalid config before anything runs.
     step_configs.check_formats(
         settings, step_configs.training_config(settings, quantize=True) if quantized else None
@@ -63,20 +66,9 @@ def build_dag(settings: PipelineSettings) -> Dag:
     if tflite:
         steps.append(_tflite_exporter(settings, quantized))
     steps.append(_pusher(settings, quantized=quantized, tflite=tflite))
-    steps = with_registered_steps(settings, [_keyed_by_code(step) for step in steps])
+    steps = with_registered_steps(settings, steps)
     check_contracts(steps)
     return Dag(name=settings.name, steps=tuple(steps))
-
-
-def _keyed_by_code(step: Step) -> Step:
-    """Add the code version to a step, so that changed code invalidates the cache."""
-    code = FromCheck(CODE_VERSIONS[step.component])
-    return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
-
-
-def _named(section: Settings, component: str) -> dict[str, Any]:
-    """Return the settings of a section that have the names of a component's parameters."""
-    return {name: value for name, value in section if name in job_fields(JOBS[component]).parameters}
 
 
 def before(dag: Dag, step_id: str) -> Dag:
@@ -94,94 +86,71 @@ _CONFIG = FromStep(CONFIG_GEN, "pipeline_config")
 _EXAMPLES = FromStep(EXAMPLE_GEN, "examples")
 
 
+def _step(
+    step_id: str,
+    section: Settings | None = None,
+    inputs: Mapping[str, FromStep] | None = None,
+    *,
+    component: str = "",
+    **given: Any,
+) -> Step:
+    """Return a step, by default of the component of its name.
+
+    Of its parameters, those not given are results of RunChecker or the settings of a section, by their names.
+    """
+    component = component or step_id
+    checks = {name.removeprefix("resolved_"): FromCheck(name) for name in KFP_OUTPUTS[RUN_CHECKER].results}
+    # By the version of its code, changed code invalidates a step's cache.
+    checks |= {"spans": FromCheck("data_spans"), "code_version": FromCheck(CODE_VERSIONS[component])}
+    known = {**dict(section or ()), **checks, **given}
+    declared = job_fields(JOBS[component]).parameters
+    parameters = {name: known[name] for name in declared if name in known} | given
+    return Step(id=step_id, component=component, parameters=parameters, inputs=inputs or {})
+
+
 def _example_gen(settings: PipelineSettings) -> Step:
     data = settings.data
-    return Step(
-        id=EXAMPLE_GEN,
-        component="example_gen",
-        parameters={
-            **_named(data, "example_gen"),
-            "data_path": FromCheck("resolved_data_path"),
-            "data_format": data.format,
-            "tiles": data.tiles.parameters(),
-            "beam_args": tuple(settings.beam.args),
-            "data_fingerprint": FromCheck("data_fingerprint"),
-            "spans": FromCheck("data_spans"),
-        },
-        inputs={},
+    return _step(
+        EXAMPLE_GEN,
+        data,
+        data_format=data.format,
+        tiles=data.tiles.parameters(),
+        beam_args=tuple(settings.beam.args),
     )
-
-
-_BASELINE_RESOLVER = Step(
-    id=BASELINE_RESOLVER,
-    component="baseline_resolver",
-    parameters={
-        "push_destination": FromCheck("resolved_push_destination"),
-        "baseline_version": FromCheck("baseline_version"),
-    },
-    inputs={},
-)
 
 
 def _data_validator(settings: PipelineSettings) -> Step:
-    return Step(
-        id=DATA_VALIDATOR,
-        component="data_validator",
-        parameters={
-            **_named(settings.validation, "data_validator"),
-            "overrides": step_configs.step_overrides(settings, quantize=False),
-            "checks": settings.validation.model_dump()["checks"],
-            "schema_text": step_configs.schema_text(settings),
-            "span_folder": FromCheck("span_folder"),
-            "earlier_spans": FromCheck("earlier_spans"),
-        },
-        inputs={
-            "examples": _EXAMPLES,
-            "pipeline_config": _CONFIG,
-            "baseline": FromStep(BASELINE_RESOLVER, "baseline"),
-        },
+    baseline = FromStep(BASELINE_RESOLVER, "baseline")
+    return _step(
+        DATA_VALIDATOR,
+        settings.validation,
+        {"examples": _EXAMPLES, "pipeline_config": _CONFIG, "baseline": baseline},
+        overrides=step_configs.step_overrides(settings, quantize=False),
+        checks=settings.validation.model_dump()["checks"],
+        schema_text=step_configs.schema_text(settings),
     )
 
 
-def _trainer(settings: PipelineSettings) -> Step:
-    inputs, warm_start = {}, settings.train.warm_start
+def trainer_step(settings: PipelineSettings) -> Step:
+    """Return the step that trains the float detector."""
+    inputs, warm_start = {"examples": _EXAMPLES, "pipeline_config": _CONFIG}, settings.train.warm_start
     if warm_start == DEPLOYED:
         inputs["warm_start"], warm_start = FromStep(BASELINE_RESOLVER, "baseline"), ""
-    step = _training_step(TRAINER, settings, step_configs.step_overrides(settings, quantize=False), inputs)
-    start: dict[str, Any] = {
-        "warm_start_path": warm_start,
-        "starting_weights": FromCheck("starting_weights"),
-        "weights_mirror": settings.train.weights_mirror,
-    }
+    given: dict[str, Any] = {"overrides": step_configs.step_overrides(settings, quantize=False)}
     if settings.validation.enabled:
-        start["stop_reasons"] = FromResult(DATA_VALIDATOR, "stop_reasons")
-    return dataclasses.replace(step, parameters={**step.parameters, **start})
+        given["stop_reasons"] = FromResult(DATA_VALIDATOR, "stop_reasons")
+    return _step(TRAINER, settings.train, inputs, warm_start_path=warm_start, **given)
 
 
 def _quantization_rewriter(settings: PipelineSettings) -> Step:
+    inputs = {"examples": _EXAMPLES, "pipeline_config": _CONFIG, "model": FromStep(TRAINER, "model")}
     overrides = step_configs.step_overrides(settings, quantize=True)
-    return _training_step(QUANTIZATION_REWRITER, settings, overrides, {"model": FromStep(TRAINER, "model")})
-
-
-def _training_step(
-    component: str, settings: PipelineSettings, overrides: Mapping[str, Any], inputs: Mapping[str, FromStep]
-) -> Step:
-    """Return a training step, named after its component."""
-    return Step(
-        id=component,
-        component=component,
-        parameters={
-            "overrides": overrides,
-            "work_dir": FromCheck("resolved_work_dir"),
-            "checkpoint_minutes": settings.train.checkpoint_minutes,
-        },
-        inputs={"examples": _EXAMPLES, "pipeline_config": _CONFIG, **inputs},
-    )
+    return _step(QUANTIZATION_REWRITER, settings.train, inputs, overrides=overrides)
 
 
 def _evaluator(settings: PipelineSettings) -> Step:
     models = {"model": FromStep(TRAINER, "model"), "baseline": FromStep(BASELINE_RESOLVER, "baseline")}
-    return _evaluation_step(EVALUATOR, settings, FromCheck("resolved_thresholds"), models)
+    return _evaluation_step(EVALUATOR, settings, models)
 
 
 def _quantized_evaluator(settings: PipelineSettings) -> Step:
@@ -190,41 +159,31 @@ def _quantized_evaluator(settings: PipelineSettings) -> Step:
         "model": FromStep(QUANTIZATION_REWRITER, "quantized_model"),
         "baseline": FromStep(TRAINER, "model"),
     }
-    return _evaluation_step(QUANTIZED_EVALUATOR, settings, settings.evaluate.quantized_thresholds, models)
+    thresholds = settings.evaluate.quantized_thresholds
+    return _evaluation_step(QUANTIZED_EVALUATOR, settings, models, thresholds=thresholds)
 
 
 def _evaluation_step(
-    step_id: str, settings: PipelineSettings, thresholds: Any, models: Mapping[str, FromStep]
+    step_id: str, settings: PipelineSettings, models: Mapping[str, FromStep], **given: Any
 ) -> Step:
-    return Step(
-        id=step_id,
+    return _step(
+        step_id,
+        settings.evaluate,
+        {"examples": _EXAMPLES, **models},
         component="evaluator",
-        parameters={
-            **_named(settings.evaluate, "evaluator"),
-            "thresholds": thresholds,
-            "tiles": settings.data.tiles.parameters(),
-            "beam_args": tuple(settings.beam.args) if settings.evaluate.distributed else (),
-        },
-        inputs={"examples": _EXAMPLES, **models},
+        tiles=settings.data.tiles.parameters(),
+        beam_args=tuple(settings.beam.args) if settings.evaluate.distributed else (),
+        **given,
     )
 
 
 def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
-    export = settings.export
     inputs = {"examples": _EXAMPLES, "model": FromStep(TRAINER, "model")}
     if quantized:
         inputs["quantized_model"] = FromStep(QUANTIZATION_REWRITER, "quantized_model")
-    return Step(
-        id=TFLITE_EXPORTER,
-        component="tflite_exporter",
-        parameters={
-            **dict(export),
-            "formats": tuple(export.formats),
-            "split": settings.evaluate.split,
-            "tiles": settings.data.tiles.parameters(),
-        },
-        inputs=inputs,
-    )
+    given = {**dict(settings.export), "formats": tuple(settings.export.formats)}
+    split, tiles = settings.evaluate.split, settings.data.tiles.parameters()
+    return _step(TFLITE_EXPORTER, None, inputs, **given, split=split, tiles=tiles)
 
 
 def _pusher(settings: PipelineSettings, *, quantized: bool, tflite: bool) -> Step:
@@ -240,19 +199,7 @@ def _pusher(settings: PipelineSettings, *, quantized: bool, tflite: bool) -> Ste
         inputs["statistics"] = FromStep(DATA_VALIDATOR, "statistics")
     if quantized:
         inputs["quantized_blessing"] = FromStep(QUANTIZED_EVALUATOR, "blessing")
-    return Step(
-        id=PUSHER,
-        component="pusher",
-        parameters={
-            "push_destination": FromCheck("resolved_push_destination"),
-            "keep_versions": settings.push.keep_versions,
-            "sign_key": settings.push.sign,
-            "run_key": FromCheck("run_key"),
-            "baseline_version": FromCheck("baseline_version"),
-            "push_token": FromCheck("push_token"),
-        },
-        inputs=inputs,
-    )
+    return _step(PUSHER, settings.push, inputs, sign_key=settings.push.sign)
 
 
 def check_contracts(steps: Sequence[Step]) -> None:

@@ -50,19 +50,16 @@ def check_step(settings: PipelineSettings) -> Step:
 
 def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
     """Return the fields of the RunCheckerJob of a workflow."""
-    data = settings.data
-    named = ("splits", "label_map", "span", "window", "eval_window", "span_ready_file")
-    return {
-        "data_path": data.path,
-        "data_format": data.format,
-        **{name: getattr(data, name) for name in named},
+    declared = job_fields(RunCheckerJob).parameters
+    named = {n: value for section in (settings.data, settings.train) for n, value in section if n in declared}
+    return named | {
+        "data_path": settings.data.path,
+        "data_format": settings.data.format,
         "compared_spans": settings.validation.earlier_spans if settings.validation.enabled else 0,
         "push_destination": settings.push_destination,
         "request": request_fingerprint(settings),
         "thresholds": THRESHOLDS.encode(settings.evaluate.thresholds),
         "work_dir": os.path.join(settings.workspace, "work"),
-        "warm_start": settings.train.warm_start,
-        "weights_mirror": settings.train.weights_mirror,
         "fine_tune_checkpoint": fine_tune_checkpoint(settings),
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from component_specs import PusherJob
 from components.publishing.destination import BaselineReplaced, PushDestination, RolledBack
-from detection_core.artifacts.blessing import BlessingReasons, read_verdict
+from detection_core.artifacts.blessing import read_verdict
 from detection_core.artifacts.data_statistics import STATISTICS
 from detection_core.artifacts.detection_statistics import DETECTION_STATISTICS
 from detection_core.artifacts.detector import MODEL_INFO, PIPELINE_CONFIG, find_extra, read_info, serving_dir
@@ -41,9 +41,15 @@ def run(job: PusherJob) -> dict[str, Any]:
 
 def _decide(job: PusherJob) -> PushReport:
     measured = METRICS.read(job.evaluation)
+    gates = {
+        "evaluator": job.blessing,
+        "evaluator of the quantized model": job.quantized_blessing,
+        "tflite exporter": job.tflite_blessing,
+    }
+    verdicts = {name: read_verdict(folder) for name, folder in gates.items() if folder}
     refused = [
         f"{name}: {reason}"
-        for name, verdict in _verdicts(job).items()
+        for name, verdict in verdicts.items()
         if not verdict.blessed
         for reason in verdict.reasons or ["not blessed"]
     ]
@@ -134,15 +140,6 @@ def _pushed(destination: PushDestination, version: PublishedVersion) -> PushRepo
 
 def _not_pushed(*reasons: str) -> PushReport:
     return PushReport(pushed=False, version=None, reasons=list(reasons))
-
-
-def _verdicts(job: PusherJob) -> dict[str, BlessingReasons]:
-    gates = {
-        "evaluator": job.blessing,
-        "evaluator of the quantized model": job.quantized_blessing,
-        "tflite exporter": job.tflite_blessing,
-    }
-    return {name: read_verdict(folder) for name, folder in gates.items() if folder}
 
 
 def _replaced_baseline(job: PusherJob, current: PublishedVersion | None) -> str:

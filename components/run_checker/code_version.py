@@ -17,7 +17,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import component_specs
 import components
@@ -49,27 +48,20 @@ def _all_source(root: Path | None) -> str:
 
 @functools.cache
 def component_version(component: str, root: Path | None = None) -> str:
-    """Return a fingerprint of a component's code, from the folder `root` or where it was imported from."""
-    closure = _kept_closure(component, root)
-    packages = [f"{name}=={importlib.metadata.version(name)}" for name in closure["packages"]]
-    return entry_key(closure["code"], *packages, *map(str, load_extensions()))[:_DIGITS]
+    """Return a fingerprint of a component's code, from the folder `root` or where it was imported from.
 
-
-def _kept_closure(component: str, root: Path | None) -> dict[str, Any]:
-    """Return the digest of a component's modules and its packages' names, from the disk cache if possible.
-
-    Reading the syntax trees of all components takes seconds.
+    What the component imports is kept on disk, as reading the syntax trees of all components takes seconds.
     """
     cache = Cache(os.path.join(cache_folder(), "code"), most_bytes=0, newest=200)
     key = f"{entry_key(component, _all_source(root), sys.version, *_installed())}.json"
-    kept = cache.read_json(key)
-    if isinstance(kept, dict) and kept.keys() == {"code", "packages"}:
-        return kept
-    own, foreign = import_closure(f"components.{component}.run", root)
-    code = entry_key(*(name.encode() + _sources(root).module(name).digest for name in sorted(own)))
-    closure = {"code": code, "packages": sorted(package_versions(foreign))}
-    cache.write_json(key, closure)
-    return closure
+    closure = cache.read_json(key)
+    if not isinstance(closure, dict) or closure.keys() != {"code", "packages"}:
+        own, foreign = import_closure(f"components.{component}.run", root)
+        code = entry_key(*(name.encode() + _sources(root).module(name).digest for name in sorted(own)))
+        closure = {"code": code, "packages": sorted(package_versions(foreign))}
+        cache.write_json(key, closure)
+    packages = [f"{name}=={importlib.metadata.version(name)}" for name in closure["packages"]]
+    return entry_key(closure["code"], *packages, *map(str, load_extensions()))[:_DIGITS]
 
 
 @functools.cache
@@ -221,11 +213,7 @@ def _folders(root: Path | None) -> dict[str, Path]:
 
 
 def _is_text(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
 
 
 def _executed(tree: ast.Module) -> Iterator[ast.AST]:

@@ -51,7 +51,12 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
         ContractError: when the starting model is not a detector, or the push destination's records are
             damaged.
     """
-    job = _filled(job)
+    values = RunValues(
+        scheduled_time=job.scheduled_time, current_time=datetime.datetime.now(datetime.UTC), run_id=job.run_id
+    )
+    # A retry uses a new current time for all steps.
+    texts: dict[str, Any] = {name: fill_placeholders(getattr(job, name), values, name) for name in FILLED}
+    job = dataclasses.replace(job, **texts)
     thresholds = decode_parameters(EvaluatorJob, {"thresholds": job.thresholds})["thresholds"]
     _check_parameters(job)
     spans, data = _spans_and_fingerprint(job)
@@ -73,15 +78,6 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
         **{f"resolved_{name}": getattr(job, name) for name in HANDED_ON},
         "resolved_thresholds": thresholds,
     }
-
-
-def _filled(job: RunCheckerJob) -> RunCheckerJob:
-    """Return the job with placeholders replaced; a retry uses a new current time for all steps."""
-    values = RunValues(
-        scheduled_time=job.scheduled_time, current_time=datetime.datetime.now(datetime.UTC), run_id=job.run_id
-    )
-    texts: dict[str, Any] = {name: fill_placeholders(getattr(job, name), values, name) for name in FILLED}
-    return dataclasses.replace(job, **texts)
 
 
 def _check_parameters(job: RunCheckerJob) -> None:

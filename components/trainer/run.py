@@ -41,7 +41,6 @@ def run(job: TrainerJob) -> dict[str, Any]:
     if job.warm_start:
         # A schedule trains unattended, so it needs this check; a path from the user may have other classes.
         check_same_classes(job.warm_start, config.train_input_reader.label_map_path)
-
     warm_start = job.warm_start or job.warm_start_path
     if job.weights_mirror:
         starting_files(warm_start, fine_tune_checkpoint(config), mirror=job.weights_mirror)
@@ -53,7 +52,6 @@ def run(job: TrainerJob) -> dict[str, Any]:
         warm_start_dir=warm_start,
         resume=ResumeOptions(code_version=job.code_version, checkpoint_minutes=job.checkpoint_minutes),
     )
-
     return {"steps": report.steps, "parameters": report.parameters, "started_from": report.started_from}
 
 

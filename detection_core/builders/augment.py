@@ -84,16 +84,8 @@ def _ssd_crop_pad_fixed_aspect_ratio(message: pb.SSDRandomCropPadFixedAspectRati
 
 def _padded_sizes(message: _Padded) -> dict[str, Any]:
     """Read the size limits of a padded image, as fractions of its rows and columns; unset: no option."""
-    found = {}
-    for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
-        values = tuple(getattr(message, name))
-        found.update({name: values} if values else {})
-    return found
-
-
-def _colour(message: pb.RandomCropPadImage | pb.RandomPadImage | pb.RandomAbsolutePadImage) -> Any:
-    """Read R, G and B; () where unset."""
-    return tuple(message.pad_color)
+    names = ("min_padded_size_ratio", "max_padded_size_ratio")
+    return {name: tuple(values) for name in names if (values := getattr(message, name))}
 
 
 def _canvas_size(message: pb.RandomPadImage, bound: str) -> Any:
@@ -102,19 +94,17 @@ def _canvas_size(message: pb.RandomPadImage, bound: str) -> Any:
 
 
 def _pad(message: pb.RandomPadImage) -> Augmentation:
-    return pads.RandomPadImage(
-        min_image_size=_canvas_size(message, "min"),
-        max_image_size=_canvas_size(message, "max"),
-        pad_color=_colour(message),
-    )
+    sizes = {f"{bound}_image_size": _canvas_size(message, bound) for bound in ("min", "max")}
+    return from_fields(pads.RandomPadImage, message, **sizes)
 
 
 def _absolute_pad(message: pb.RandomAbsolutePadImage) -> Augmentation:
     # Unset and zero mean one pixel, unlike the schema's default of zero.
-    return pads.RandomAbsolutePadImage(
+    return from_fields(
+        pads.RandomAbsolutePadImage,
+        message,
         max_height_padding=message.max_height_padding or 1,
         max_width_padding=message.max_width_padding or 1,
-        pad_color=_colour(message),
     )
 
 
@@ -138,7 +128,7 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "random_crop_image": _crop,
     "random_pad_image": _pad,
     "random_crop_pad_image": lambda message: pads.RandomCropPadImage(
-        crop=_crop(message), pad_color=_colour(message), **_padded_sizes(message)
+        crop=_crop(message), pad_color=tuple(message.pad_color), **_padded_sizes(message)
     ),
     "random_crop_to_aspect_ratio": same_fields(crops.RandomCropToAspectRatio),
     "random_black_patches": same_fields(patches.RandomBlackPatches),

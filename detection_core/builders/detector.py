@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.input_pipeline import model_image_resizer, resizer_name
+from detection_core.builders.oneof import from_fields
 from detection_core.config.check import check_detector
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.data.resize import Resizer
@@ -112,13 +113,7 @@ def find_quantization_options(config: CheckedConfig) -> QuantizationOptions | No
 
 def build_quantization_options(config: CheckedConfig) -> QuantizationOptions:
     """Read a config's `graph_rewriter { quantization { ... } }`, which `check_quantization` requires."""
-    message = config.graph_rewriter.quantization
-    return QuantizationOptions(
-        delay=message.delay,
-        weight_bits=message.weight_bits,
-        activation_bits=message.activation_bits,
-        symmetric=message.symmetric,
-    )
+    return from_fields(QuantizationOptions, config.graph_rewriter.quantization)
 
 
 WHERE = "train_config.multi_scale"

@@ -155,11 +155,8 @@ LOCALIZATION_LOSSES: dict[str, Callable[[Any], losses.LocalizationLoss]] = {
     "registered": lambda message: build_registered("localization_loss", message),
 }
 
-MINING_LOSSES: dict[int, MiningLoss] = {
-    losses_pb2.HardExampleMiner.BOTH: MiningLoss.BOTH,
-    losses_pb2.HardExampleMiner.CLASSIFICATION: MiningLoss.CLASSIFICATION,
-    losses_pb2.HardExampleMiner.LOCALIZATION: MiningLoss.LOCALIZATION,
-}
+_LOSS_TYPES = losses_pb2.HardExampleMiner.LossType.items()
+MINING_LOSSES: dict[int, MiningLoss] = {number: MiningLoss[name] for name, number in _LOSS_TYPES}
 
 
 def build_classification_loss(message: losses_pb2.ClassificationLoss) -> losses.ClassificationLoss:
@@ -177,12 +174,12 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
     if not message.HasField("hard_example_miner"):
         return None
     miner = message.hard_example_miner
-    return HardExampleMiner(
+    return from_fields(
+        HardExampleMiner,
+        miner,
         num_hard_examples=max(miner.num_hard_examples, 0),
-        iou_threshold=miner.iou_threshold,
         loss=MINING_LOSSES[miner.loss_type],
         max_negatives_per_positive=max(miner.max_negatives_per_positive, 0),
-        min_negatives_per_image=miner.min_negatives_per_image,
         classification_weight=message.classification_weight,
         localization_weight=message.localization_weight,
     )
@@ -190,20 +187,16 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
 
 def build_losses(message: losses_pb2.Loss) -> losses.AnchorLosses:
     """Build the losses of an anchor-based detector, their weights and the selection of anchors."""
+    sampled, sampler = message.HasField("random_example_sampler"), message.random_example_sampler
+    fraction = sampler.positive_sample_fraction
     return losses.AnchorLosses(
         classification=build_classification_loss(message.classification_loss),
         localization=build_localization_loss(message.localization_loss),
         classification_weight=message.classification_weight,
         localization_weight=message.localization_weight,
         hard_example_miner=build_hard_example_miner(message),
-        random_example_sampler=_sampler(message),
+        random_example_sampler=BalancedSampler(positive_fraction=fraction) if sampled else None,
     )
-
-
-def _sampler(message: losses_pb2.Loss) -> BalancedSampler | None:
-    if not message.HasField("random_example_sampler"):
-        return None
-    return BalancedSampler(positive_fraction=message.random_example_sampler.positive_sample_fraction)
 
 
 _logger = logging.getLogger(__name__)

@@ -1,6 +1,7 @@
 """Build prediction heads from BoxPredictor messages, and layer settings from Hyperparams messages."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,6 @@ from detection_core.parts.layers.layer_hyperparams import (
 from detection_core.protos import hyperparams_pb2
 from detection_core.protos.box_predictor_pb2 import (
     BoxPredictor,
-    ConvolutionalBoxPredictor,
     WeightSharedConvolutionalBoxPredictor,
 )
 from detection_core.protos.hyperparams_pb2 import (
@@ -36,11 +36,6 @@ ACTIVATIONS = {
     Hyperparams.RELU_6: "relu6",
     Hyperparams.SWISH: "swish",
 }
-VARIANCE_SCALING_MODES = {
-    VarianceScalingInitializer.FAN_IN: "fan_in",
-    VarianceScalingInitializer.FAN_OUT: "fan_out",
-    VarianceScalingInitializer.FAN_AVG: "fan_avg",
-}
 
 
 def _normal(class_name: str) -> Callable[[Any], InitializerOptions]:
@@ -56,7 +51,7 @@ def _variance_scaling(message: VarianceScalingInitializer) -> InitializerOptions
         class_name="VarianceScaling",
         arguments={
             "scale": message.factor,
-            "mode": VARIANCE_SCALING_MODES[message.mode],
+            "mode": VarianceScalingInitializer.Mode.Name(message.mode).lower(),
             "distribution": "uniform" if message.uniform else "truncated_normal",
         },
     )
@@ -131,39 +126,22 @@ class HeadPlan:
     code_size: int = 4
 
 
-def _clip_range(
-    message: ConvolutionalBoxPredictor | WeightSharedConvolutionalBoxPredictor,
-) -> tuple[float, float]:
-    if not message.HasField("box_encodings_clip_range"):
-        return -math.inf, math.inf
-    return message.box_encodings_clip_range.min, message.box_encodings_clip_range.max
-
-
-def _convolutional(message: ConvolutionalBoxPredictor) -> HeadPlan:
+def _head_plan(make: type[heads.PredictionHead], message: Any, **given: Any) -> HeadPlan:
+    clip, is_clipped = message.box_encodings_clip_range, message.HasField("box_encodings_clip_range")
     return HeadPlan(
-        head=from_fields(heads.ConvolutionalHead, message),
+        head=from_fields(make, message, **given),
         hyperparams=build_hyperparams(message.conv_hyperparams),
-        code_clip=_clip_range(message),
+        code_clip=(clip.min, clip.max) if is_clipped else (-math.inf, math.inf),
     )
-
-
-SCORE_CONVERTERS = {
-    WeightSharedConvolutionalBoxPredictor.IDENTITY: "identity",
-    WeightSharedConvolutionalBoxPredictor.SIGMOID: "sigmoid",
-}
 
 
 def _weight_shared(message: WeightSharedConvolutionalBoxPredictor) -> HeadPlan:
-    converter = SCORE_CONVERTERS[message.score_converter]
-    return HeadPlan(
-        head=from_fields(heads.WeightSharedHead, message, score_converter=converter),
-        hyperparams=build_hyperparams(message.conv_hyperparams),
-        code_clip=_clip_range(message),
-    )
+    converter = message.ScoreConverter.Name(message.score_converter).lower()
+    return _head_plan(heads.WeightSharedHead, message, score_converter=converter)
 
 
 BOX_PREDICTORS: dict[str, Callable[[Any], HeadPlan]] = {
-    "convolutional_box_predictor": _convolutional,
+    "convolutional_box_predictor": functools.partial(_head_plan, heads.ConvolutionalHead),
     "weight_shared_convolutional_box_predictor": _weight_shared,
 }
 

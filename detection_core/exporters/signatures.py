@@ -201,7 +201,7 @@ def images_function(
     served: ServedInput,
     *,
     batch_size: int | None = None,
-    input_name: str | None = None,
+    input_name: str = SAVED_MODEL_INPUT,
 ) -> Any:
     """Make a function of a batch of an input type.
 
@@ -210,14 +210,12 @@ def images_function(
         resizer: as in `serving_function`.
         served: of the images.
         batch_size: as in `serving_function`.
-        input_name: name of the input; None: the Object Detection API's.
+        input_name: name of the input, by default the Object Detection API's.
 
     Returns:
         A concrete function.
     """
-    spec = served.spec(batch_size or largest_batch(served, resizer))
-    if input_name is not None:
-        spec = tf.TensorSpec(spec.shape, spec.dtype, name=input_name)
+    spec = served.spec(batch_size or largest_batch(served, resizer), input_name)
 
     def serve(batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
         return outputs(served_images(batch, served, resizer))

@@ -1,7 +1,7 @@
 """Input and output layouts of TensorFlow Lite files."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,17 +140,12 @@ def _headless(options: HeadOptions) -> Heads:
     return give
 
 
-_FORMS: Mapping[str, Callable[[HeadOptions], Heads]] = dict(
-    zip(
-        TFLITE_FORMS,
-        (
-            _post_processed(tflite_post_process.suppression_function, tflite_post_process.kernel_is_right),
-            _post_processed(plain_post_process, lambda _: False),
-            _headless,
-        ),
-        strict=True,
-    )
+_MAKERS: Sequence[Callable[[HeadOptions], Heads]] = (
+    _post_processed(tflite_post_process.suppression_function, tflite_post_process.kernel_is_right),
+    _post_processed(plain_post_process, lambda _: False),
+    _headless,
 )
+_FORMS = dict(zip(TFLITE_FORMS, _MAKERS, strict=True))
 
 
 def one_stage_function(

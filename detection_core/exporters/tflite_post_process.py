@@ -47,25 +47,20 @@ def post_process_function(options: PostProcessOptions) -> Callable[..., PostProc
         if missing:
             scores = tf.pad(scores, [[0, 0], [0, 0], [missing, 0]])
         found = PostProcessed(*operation(box_codes, scores, anchors))
-        return found if rows == options.max_detections else _best_rows(found, options)
+        if rows == options.max_detections:
+            return found
+        # The operation lists rows by box, counts boxes instead of rows, and leaves the other rows unwritten.
+        filled = found.count * float(rows // options.max_detections)
+        written = tf.range(rows, dtype=tf.float32)[tf.newaxis] < filled[:, tf.newaxis]
+        scores, order = tf.math.top_k(tf.where(written, found.scores, 0.0), options.max_detections)
+        return PostProcessed(
+            boxes=tf.gather(found.boxes[0], order[0])[tf.newaxis],
+            classes=tf.gather(found.classes[0], order[0])[tf.newaxis],
+            scores=scores,
+            count=tf.minimum(filled, float(options.max_detections)),
+        )
 
     return post_process
-
-
-def _best_rows(found: PostProcessed, options: PostProcessOptions) -> PostProcessed:
-    """Sort the rows of all boxes by score and keep `max_detections`.
-
-    The operation lists rows by box, counts boxes instead of rows, and leaves the remaining rows unwritten.
-    """
-    filled = found.count * float(options.rows // options.max_detections)
-    written = tf.range(options.rows, dtype=tf.float32)[tf.newaxis] < filled[:, tf.newaxis]
-    scores, order = tf.math.top_k(tf.where(written, found.scores, 0.0), options.max_detections)
-    return PostProcessed(
-        boxes=tf.gather(found.boxes[0], order[0])[tf.newaxis],
-        classes=tf.gather(found.classes[0], order[0])[tf.newaxis],
-        scores=scores,
-        count=tf.minimum(filled, float(options.max_detections)),
-    )
 
 
 def centred(boxes: tf.Tensor) -> tf.Tensor:

@@ -107,12 +107,14 @@ def _convolutions(model: Any, source: Any) -> list[_Convolution]:
             continue
         if tensors[operator.inputs[bias]].type != TensorType.INT64:
             continue  # still in float32
+        tensors[operator.inputs[bias]].buffer = len(model.buffers)  # a separate one
+        model.buffers.append(BufferT())
         place = operator.inputs[_INPUTS.get(kind, 0)]
         found.append(
             _Convolution(
                 input=tensors[place],
                 kernel=tensors[operator.inputs[kernel]],
-                bias=_own_buffer(model, tensors[operator.inputs[bias]]),
+                bias=tensors[operator.inputs[bias]],
                 output=tensors[operator.outputs[0]],
                 float_kernel=_constant(source, float_operator.inputs[kernel]),
                 float_bias=_constant(source, float_operator.inputs[bias]).ravel(),
@@ -127,13 +129,6 @@ def _weighted(model: Any) -> list[tuple[str, Any]]:
     codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
     operators = model.subgraphs[0].operators
     return [(kinds[codes[o.opcodeIndex]], o) for o in operators if codes[o.opcodeIndex] in kinds]
-
-
-def _own_buffer(model: Any, tensor: Any) -> Any:
-    """Give a tensor a separate buffer."""
-    model.buffers.append(BufferT())
-    tensor.buffer = len(model.buffers) - 1
-    return tensor
 
 
 def _coarsen(model: Any, sharing: Sequence[_Convolution]) -> None:

@@ -125,23 +125,20 @@ def _inspect_tflite(path: str) -> Inspection:
 def _tensors(
     graph: TFLiteGraph, indices: tuple[int, ...], described: tuple[str, ...]
 ) -> tuple[TensorFacts, ...]:
-    found = []
-    for place, index in enumerate(indices):
-        tensor = graph.tensors[index]
-        codes = tensor.quantization
-        found.append(
-            TensorFacts(
-                index=index,
-                name=tensor.name,
-                signature=graph.signature_names.get(index, ""),
-                described_as=described[place] if place < len(described) else "",
-                dtype=tensor.dtype,
-                shape=tensor.shape,
-                scale=codes.scale[0] if codes else None,
-                zero_point=codes.zero_point[0] if codes else None,
-            )
+    tensors = [graph.tensors[index] for index in indices]
+    return tuple(
+        TensorFacts(
+            index=index,
+            name=tensor.name,
+            signature=graph.signature_names.get(index, ""),
+            described_as=described[place] if place < len(described) else "",
+            dtype=tensor.dtype,
+            shape=tensor.shape,
+            scale=tensor.quantization.scale[0] if tensor.quantization else None,
+            zero_point=tensor.quantization.zero_point[0] if tensor.quantization else None,
         )
-    return tuple(found)
+        for place, (index, tensor) in enumerate(zip(indices, tensors, strict=True))
+    )
 
 
 def _inspect_saved_model(path: str) -> Inspection:

@@ -1,5 +1,6 @@
 """Write the model card of a published version: origin, training and metrics."""
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
@@ -84,38 +85,32 @@ def _files(tflite_dir: str) -> Iterator[str]:
     paths = files.list_matching(tflite_dir, "*.tflite") if tflite_dir else []
     if not paths:
         return
-    origins = {path: _origin(path) for path in paths}
-    thresholds = {path: _threshold(_score_threshold(path)) for path in paths}
+    stated = {path: _stated(path) for path in paths}
     yield "## TensorFlow Lite files"
     yield ""
     yield "| file | size | best score threshold | made from | quantization | written by |"
     yield "|---|---|---|---|---|---|"
-    for path, origin in origins.items():
+    for path, (origin, threshold) in stated.items():
         name, bytes_ = _cell(os.path.basename(path)), size(files.total_size(path))
         yield (
-            f"| {name} | {bytes_} | {thresholds[path]} | {_cell(origin.made_from or _UNKNOWN)} |"
+            f"| {name} | {bytes_} | {_threshold(threshold)} | {_cell(origin.made_from or _UNKNOWN)} |"
             f" {_cell(origin.quantization or _UNKNOWN)} | {_cell(origin.written_by or _UNKNOWN)} |"
         )
-    measured = [(os.path.basename(path), origin.metrics) for path, origin in origins.items()]
+    measured = [(os.path.basename(path), origin.metrics) for path, (origin, _) in stated.items()]
     if any(metrics for _, metrics in measured):
         yield ""
         yield from _metric_table(measured)
     yield ""
 
 
-def _origin(path: str) -> Provenance:
-    try:
-        return read_provenance(files.read_bytes(path), where=path) or Provenance()
-    except DetectionError:
-        return Provenance()  # the parity check has judged the file; the card shows what can be read
-
-
-def _score_threshold(path: str) -> float:
-    try:
-        described = find_description(files.read_bytes(path), where=path)
-    except DetectionError:
-        return 0.0  # as above
-    return described.score_threshold if described else 0.0
+def _stated(path: str) -> tuple[Provenance, float]:
+    """Return a file's provenance and score threshold, as far as they can be read: parity has judged it."""
+    content, described, origin = files.read_bytes(path), None, None
+    with contextlib.suppress(DetectionError):
+        origin = read_provenance(content, where=path)
+    with contextlib.suppress(DetectionError):
+        described = find_description(content, where=path)
+    return origin or Provenance(), described.score_threshold if described else 0.0
 
 
 def _threshold(value: float) -> str:

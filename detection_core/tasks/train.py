@@ -82,7 +82,6 @@ def train(
     check_training(config)
     config = with_steps(config)
     plan = build_train_plan(config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes)
-    check_loggers(plan.loggers)
     _check(plan, strategy.num_replicas_in_sync)
     plan.reproducibility.set_up()
     label_map = load_label_map(plan.label_map_path)
@@ -96,7 +95,8 @@ def train(
             start = fill_starting_weights(request.model, config, warm_start_dir)
             result = fit(request, job="train", progress=progress)
             report = _report(request, result, start)
-            weights = _final_weights(request.model, plan, result)
+            with written_weights(plan, result):  # on every worker, because it reduces over replicas
+                weights = [variable.numpy() for variable in request.model.variables]
         if worker.is_chief:
             _write_model(_trained_model(request, weights), config, label_map, model_dir, report)
             tables = start.tables() | left_out_table(folder) | skipped_table(folder)
@@ -138,6 +138,7 @@ def _request(
 
 
 def _check(plan: TrainPlan, replicas: int) -> None:
+    check_loggers(plan.loggers)
     if plan.keeps_average and not plan.writes_average:
         _logger.warning(
             "a moving average of the weights is kept (train_config.optimizer.use_moving_average), but the"
@@ -172,12 +173,6 @@ def _report(request: FitRequest, result: TrainingResult, start: StartingWeights)
         precision=plan.options.precision.dtype,
         class_weights=result.class_weights,
     )
-
-
-def _final_weights(model: Detector, plan: TrainPlan, result: TrainingResult) -> list[np.ndarray]:
-    """Return the weights to write; every worker must call this, because it reduces over replicas."""
-    with written_weights(plan, result):
-        return [variable.numpy() for variable in model.variables]
 
 
 def _trained_model(request: FitRequest, weights: list[np.ndarray]) -> Detector:

@@ -188,9 +188,10 @@ def _write_page(
 
 
 def _wanted(examples_dir: str, label_map: LabelMap, options: ValidationOptions, hashes: bool) -> PassOptions:
+    card = CARD.find(examples_dir)
     return PassOptions(
         classes=label_map.names,
-        spans=_spans(examples_dir),
+        spans=tuple(card.spans.get("train", ())) if card else (),
         decoding=options.decoding,
         hashes=hashes,
         pictures=SamplePictures(label_map.names),
@@ -199,24 +200,12 @@ def _wanted(examples_dir: str, label_map: LabelMap, options: ValidationOptions, 
 
 def _wants_hashes(images: int, options: ValidationOptions, findings: FindingList) -> bool:
     checks = [check for check in ("near_leakage", "near_duplicates") if findings.is_on(check)]
-    if not has_capability(_NEAR_DUPLICATES):
-        for check in checks:
-            findings.not_made(check, _NOT_INSTALLED)
-        return False
-    if images <= options.near_duplicate_images:
-        return bool(checks)
-    for check in checks:
-        findings.not_made(
-            check,
-            f"{images:,} images are more than validation.near_duplicate_images,"
-            f" {options.near_duplicate_images:,}",
-        )
-    return False
-
-
-def _spans(examples_dir: str) -> tuple[str, ...]:
-    card = CARD.find(examples_dir)
-    return tuple(card.spans.get("train", ())) if card else ()
+    reason, most = "" if has_capability(_NEAR_DUPLICATES) else _NOT_INSTALLED, options.near_duplicate_images
+    if not reason and images > most:
+        reason = f"{images:,} images are more than validation.near_duplicate_images, {most:,}"
+    for check in checks if reason else ():
+        findings.not_made(check, reason)
+    return bool(checks) and not reason
 
 
 def _view(config: PipelineConfig | None, label_map: LabelMap, findings: FindingList) -> NetworkView | None:

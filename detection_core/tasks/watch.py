@@ -1,9 +1,9 @@
 """Measure the checkpoints of a training that another process runs."""
 
+import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.evaluation import MAP
@@ -69,11 +69,8 @@ def watch(work_dir: str, output_dir: str, options: WatchOptions | None = None) -
             training.
     """
     options = options or WatchOptions()
-    watched = _Watched(_await_training(work_dir, options), output_dir, options)
-    try:
+    with contextlib.closing(_Watched(_await_training(work_dir, options), output_dir, options)) as watched:
         return watched.follow()
-    finally:
-        watched.close()
 
 
 class _Watched:
@@ -109,7 +106,10 @@ class _Watched:
         waiting_since = time.monotonic()
         while True:
             finished = files.exists(files.join(self._folder, FINISHED)) or not files.exists(self._folder)
-            newest = max(self._new_steps(), default=None)
+            measured = max((line.step for line in self._lines), default=-1)
+            steps = checkpoint_steps(files.join(self._folder, CHECKPOINTS))
+            new = (step for step in steps if step > measured and step not in self._passed_over)
+            newest = max(new, default=None)
             if newest is not None and self._measure_step(newest):
                 waiting_since = time.monotonic()
                 continue
@@ -123,12 +123,6 @@ class _Watched:
                 )
                 return self._lines
             time.sleep(self._options.poll_seconds)
-
-    def _new_steps(self) -> Iterator[int]:
-        measured = max((line.step for line in self._lines), default=-1)
-        for step in checkpoint_steps(files.join(self._folder, CHECKPOINTS)):
-            if step > measured and step not in self._passed_over:
-                yield step
 
     def _measure_step(self, step: int) -> bool:
         """Measure a checkpoint; return whether it still existed."""

@@ -143,22 +143,14 @@ def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[st
 
 
 def _values(layer: Any, found: Any, theirs: Mapping[str, Any], source: str) -> list[tuple[Any, np.ndarray]]:
-    if split_norm(layer.name)[1]:
-        return _norm_values(layer, found, _bias_before(found, theirs), source)
+    """Return a layer's variables with their values; a batch norm's are converted to the epsilon used here."""
     given = {_leaf(variable): variable.numpy() for variable in found.weights}
-    values = [(variable, given[_leaf(variable)]) for variable in layer.weights]
-    if layer.name == "backbone_stem" and found.name == "conv1_conv":
-        values = [(variable, value[:, :, ::-1]) for variable, value in values]
-    return values
-
-
-def _norm_values(
-    layer: Any, found: Any, bias: np.ndarray | float, source: str
-) -> list[tuple[Any, np.ndarray]]:
-    """Return a batch norm's variables, converted to the epsilon used here."""
-    given = {_leaf(variable): variable.numpy() for variable in found.weights}
+    if not split_norm(layer.name)[1]:
+        if layer.name == "backbone_stem" and found.name == "conv1_conv":
+            given["kernel"] = given["kernel"][:, :, ::-1]
+        return [(variable, given[_leaf(variable)]) for variable in layer.weights]
     variance = given["moving_variance"]
-    given["moving_mean"] = given["moving_mean"] - bias
+    given["moving_mean"] = given["moving_mean"] - _bias_before(found, theirs)
     given["gamma"] = given["gamma"] * np.sqrt((variance + layer.epsilon) / (variance + found.epsilon))
     lacking = [name for name in ("gamma", "beta") if name not in {_leaf(v) for v in layer.weights}]
     if lacking:

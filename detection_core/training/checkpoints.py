@@ -215,11 +215,8 @@ class TrainingCheckpoints:
         missing = self._optional & self._parts.keys()
         if missing:
             missing -= {name.partition("/")[0] for name, _ in tf.train.list_variables(prefix)}
-        if not missing:
-            return self._checkpoint
-        return tf.train.Checkpoint(
-            **{name: part for name, part in self._parts.items() if name not in missing}
-        )
+        held = {name: part for name, part in self._parts.items() if name not in missing}
+        return tf.train.Checkpoint(**held) if missing else self._checkpoint
 
 
 def checkpoint_steps(directory: str) -> list[int]:

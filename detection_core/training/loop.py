@@ -154,37 +154,32 @@ def _following(actions: Sequence[TrainingAction], start: int) -> Iterator[None]:
             action.close()
 
 
+@dataclasses.dataclass
 class _Loop:
-    def __init__(
-        self,
-        state: TrainState,
-        options: TrainOptions,
-        checkpoints: TrainingCheckpoints,
-        actions: Sequence[TrainingAction],
-        stop: StopSignal,
-        validation: Validation | None,
-        scales: MultiScaleModel,
-    ) -> None:
-        self._state = state
-        self._validation = validation
-        self._options = options
-        self._checkpoints = checkpoints
-        self._actions = actions
-        self._stop = stop
+    state: TrainState
+    options: TrainOptions
+    checkpoints: TrainingCheckpoints
+    actions: Sequence[TrainingAction]
+    stop: StopSignal
+    validation: Validation | None
+    scales: MultiScaleModel
+
+    def __post_init__(self) -> None:
         self._alone = current_worker().count == 1
-        self._guard = state.guard
+        self._guard = self.state.guard
         self._wait = DataWait()
         # In deterministic mode, the clock that measures the wait is refused.
-        draw = next if options.deterministic else self._wait.draw
-        self._scales = scales
+        draw = next if self.options.deterministic else self._wait.draw
         self._update = functools.cache(
-            lambda losses: compile_steps(state.with_losses(losses), options, self._guard.watch, draw)
+            lambda losses: compile_steps(
+                self.state.with_losses(losses), self.options, self._guard.watch, draw
+            )
         )
         self._meter = RateMeter()
         self._saved_at = time.monotonic()
 
     def run(self, make_batches: Callable[[], Iterator[Any]], step: int) -> tuple[StepReport | None, int]:
-        total, report = self._options.num_steps, None
+        total, report = self.options.num_steps, None
         if step:
             self._catch_up(step)
         if step == total or self._is_exhausted(step):
@@ -198,37 +193,37 @@ class _Loop:
             outputs = self._next(batches, count, step)
             step += count
             if step - count == first:
-                self._stop.at_once = False
+                self.stop.at_once = False
                 self._start_meters(step)
                 _logger.info("the first step took %.1f s", time.monotonic() - began)
             self._tell(outputs, step)
-            if step % self._options.log_every == 0 or step == total:
+            if step % self.options.log_every == 0 or step == total:
                 report = self._report(outputs, step)
             stopping = self._is_stopping(step)
             validated = not stopping and self._validate(step)
             if stopping or validated or self._is_saving(step):
                 self._check()
-                self._checkpoints.save(step)
+                self.checkpoints.save(step)
                 self._saved_at = time.monotonic()
             if stopping or (step == total and self._is_stopping(step)):
-                self._stop.leave()
+                self.stop.leave()
             if validated and self._is_exhausted(step):
                 break
         return report, step
 
     def _catch_up(self, step: int) -> None:
         """Validate the resumed step, if the stop signal came before its validation."""
-        validation = self._validation
+        validation = self.validation
         if validation is None or validation.has(step):
             return
-        if step == self._options.num_steps or validation.is_due(step):
+        if step == self.options.num_steps or validation.is_due(step):
             self._validate(step)
 
     def _tell(self, outputs: StepOutputs, step: int) -> None:
         """Pass a step's report and histograms to the actions."""
-        every = self._options.histograms_every_steps
+        every = self.options.histograms_every_steps
         histograms = as_histograms(outputs.histograms) if every and step % every == 0 else {}
-        for action in self._actions:
+        for action in self.actions:
             action.reached(step)
             if histograms:
                 action.measured(histograms, step)
@@ -236,7 +231,7 @@ class _Loop:
     def _check(self) -> None:
         """Pass skipped updates to the actions, and stop where there are too many."""
         for update in self._guard.found():
-            notes = [action.skipped(update) for action in self._actions]
+            notes = [action.skipped(update) for action in self.actions]
             self._guard.refuse(update, "".join(notes))
 
     def _validate(self, step: int) -> bool:
@@ -244,23 +239,23 @@ class _Loop:
 
         It comes before the step's checkpoint, so that a resumed training does not repeat it.
         """
-        validation = self._validation
+        validation = self.validation
         if validation is None:
             return False
-        last = step == self._options.num_steps
+        last = step == self.options.num_steps
         if not (last or validation.is_due(step) or self._agreed(step, validation.is_late())):
             return False
         self._check()
-        before, self._stop.at_once = self._stop.at_once, self._alone
+        before, self.stop.at_once = self.stop.at_once, self._alone
         try:
-            with with_average(self._state.average, asked=validation.options.averaged):
+            with with_average(self.state.average, asked=validation.options.averaged):
                 line = validation.run(step)
         except (KeyboardInterrupt, SystemExit):
-            self._checkpoints.save(step)  # a resumed training catches up on the validation
+            self.checkpoints.save(step)  # a resumed training catches up on the validation
             raise
         finally:
-            self._stop.at_once = before
-        for action in self._actions:
+            self.stop.at_once = before
+        for action in self.actions:
             action.validated(line)
         self._start_meters(step)  # exclude the time of the validation
         return True
@@ -271,7 +266,7 @@ class _Loop:
         self._wait.fraction()
 
     def _is_exhausted(self, step: int) -> bool:
-        total, validation = self._options.num_steps, self._validation
+        total, validation = self.options.num_steps, self.validation
         if step == total or validation is None or not validation.is_exhausted():
             return False
         _logger.info(
@@ -283,11 +278,11 @@ class _Loop:
         return True
 
     def _is_stopping(self, step: int) -> bool:
-        return self._agreed(step, bool(self._stop.received))
+        return self._agreed(step, bool(self.stop.received))
 
     def _is_saving(self, step: int) -> bool:
         """Whether a checkpoint is due, by steps or by time."""
-        o = self._options
+        o = self.options
         if step % o.checkpoint_every == 0 or step == o.num_steps:
             return True
         late = o.checkpoint_minutes * 60 if o.checkpoint_minutes else math.inf
@@ -297,52 +292,52 @@ class _Loop:
         """Whether any process requests it; workers agree at each report and in the last step."""
         if self._alone:
             return requested
-        asked = step % self._options.log_every == 0 or step == self._options.num_steps
+        asked = step % self.options.log_every == 0 or step == self.options.num_steps
         return asked and on_any_worker(requested)
 
     def _steps_until_due(self, step: int) -> int:
         """Return the number of updates for one call, up to the next due action."""
-        o = self._options
+        o = self.options
         due = min(o.log_every - step % o.log_every, o.checkpoint_every - step % o.checkpoint_every)
-        validation = self._validation.steps_until_due(step) if self._validation else math.inf
-        scale = self._scales.steps_until_next(step)
+        validation = self.validation.steps_until_due(step) if self.validation else math.inf
+        scale = self.scales.steps_until_next(step)
         if o.histograms_every_steps:
             due = min(due, o.histograms_every_steps - step % o.histograms_every_steps)
-        actions = min((action.steps_until_due(step) for action in self._actions), default=math.inf)
+        actions = min((action.steps_until_due(step) for action in self.actions), default=math.inf)
         return int(min(o.steps_per_call, due, validation, scale, actions, o.num_steps - step))
 
     def _next(self, batches: Iterator[Any], count: int, step: int) -> StepOutputs:
         try:
-            update = self._update(self._scales.losses(step))
+            update = self._update(self.scales.losses(step))
             with tf.profiler.experimental.Trace("train", step_num=step, _r=1):
                 return update(batches, tf.constant(count))
         except (tf.errors.OutOfRangeError, StopIteration) as error:
             raise DataError(
-                f"expected an endless dataset, but it ended near step {step} of {self._options.num_steps}."
+                f"expected an endless dataset, but it ended near step {step} of {self.options.num_steps}."
                 " Let the training input repeat (num_epochs 0).",
                 where="training dataset",
             ) from error
         except (MemoryError, tf.errors.OpError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise too_large(error, self._options) from None
+            raise too_large(error, self.options) from None
 
     def _report(self, outputs: StepOutputs, step: int) -> StepReport:
         self._check()
         rate = self._meter.mark(step)
         report = StepReport(
             step=step,
-            steps=self._options.num_steps,
+            steps=self.options.num_steps,
             losses={name: float(value) for name, value in sorted(outputs.losses.items())},
             learning_rate=float(outputs.learning_rate),
             steps_per_second=rate,
             scalars={name: float(value) for name, value in outputs.scalars.items()},
-            images_per_second=rate * self._options.batch_size,
+            images_per_second=rate * self.options.batch_size,
             data_wait=self._wait.fraction(),
             memory_bytes=host_memory(),
             device_memory_bytes=device_memory(),
             skipped_updates=self._guard.total,
         )
-        for action in self._actions:
+        for action in self.actions:
             action.report(report)
         return report

@@ -1,5 +1,6 @@
 """Memory of this process and its devices. Only the GPU functions import TensorFlow."""
 
+import contextlib
 import dataclasses
 import os
 import resource
@@ -128,17 +129,12 @@ def peak_device_memory() -> int:
 def _fullest(when: str) -> int:
     import tensorflow as tf
 
-    found = (_allocated(device.name, when) for device in tf.config.list_logical_devices("GPU"))
-    return max(found, default=0)
-
-
-def _allocated(name: str, when: str) -> int:
-    import tensorflow as tf
-
-    try:
-        return int(tf.config.experimental.get_memory_info(name)[when])
-    except (ValueError, KeyError, tf.errors.OpError):
-        return 0  # the device's allocator has no statistics
+    found = [0]
+    for device in tf.config.list_logical_devices("GPU"):
+        # A device's allocator may have no statistics.
+        with contextlib.suppress(ValueError, KeyError, tf.errors.OpError):
+            found.append(int(tf.config.experimental.get_memory_info(device.name)[when]))
+    return max(found)
 
 
 _KEEP, _LIMIT_MB = "TF_CPU_ALLOCATOR_USE_BFC", "TF_CPU_BFC_MEM_LIMIT_IN_MB"

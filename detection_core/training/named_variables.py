@@ -32,29 +32,14 @@ def restore_variables(
         ModelError: when the checkpoint is missing, damaged or object-based.
         TypeError: for neither of the two forms of variables.
     """
-    named, reader = _by_name(variables), NamedCheckpoint(CheckpointFile(checkpoint))
-    matching = _matching(named, reader, include_global_step)
-    values = {name: reader.read(name) for name in matching}
-    for name, variable in matching.items():
-        variable.assign(tf.cast(values[name], variable.dtype))
-    return sorted(matching)
-
-
-def _by_name(variables: Variables) -> Mapping[str, tf.Variable]:
-    if isinstance(variables, Mapping):
-        return variables
-    if not isinstance(variables, list | tuple):
+    if isinstance(variables, list | tuple):
+        variables = {scoped_name(v): v for v in variables}
+    if not isinstance(variables, Mapping):
         raise TypeError(f"expected a mapping or a list of variables, found {type(variables).__name__}")
-    return {scoped_name(v): v for v in variables}
-
-
-def _matching(
-    named: Mapping[str, tf.Variable], checkpoint: NamedCheckpoint, include_global_step: bool
-) -> dict[str, tf.Variable]:
-    """Return the variables that the checkpoint can fill, and log the others."""
-    shapes, where = checkpoint.shapes, checkpoint.prefix
+    reader = NamedCheckpoint(CheckpointFile(checkpoint))
+    shapes, where = reader.shapes, reader.prefix
     matching = {}
-    for name, variable in named.items():
+    for name, variable in variables.items():
         if name == GLOBAL_STEP and not include_global_step:
             continue
         if name not in shapes:
@@ -64,4 +49,7 @@ def _matching(
             _logger.warning("%s: %s is %s, found %s; it keeps its value", where, name, expected, stored)
         else:
             matching[name] = variable
-    return matching
+    values = {name: reader.read(name) for name in matching}
+    for name, variable in matching.items():
+        variable.assign(tf.cast(values[name], variable.dtype))
+    return sorted(matching)

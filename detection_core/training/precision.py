@@ -80,10 +80,8 @@ def device_precision() -> Precision:
 
 def _agreed(own: Precision) -> Precision:
     """Return the precision of all workers; float32 where they differ."""
-    for _, candidate in _CAPABILITIES:
-        if not on_any_worker(own is not candidate):
-            return candidate
-    return Precision.FLOAT32
+    found = (candidate for _, candidate in _CAPABILITIES if not on_any_worker(own is not candidate))
+    return next(found, Precision.FLOAT32)
 
 
 @contextlib.contextmanager

@@ -171,11 +171,10 @@ def check_same_classes(detector_dir: str, label_map_path: str) -> None:
     target = load_label_map(label_map_path)
     if own.names == target.names:
         return
+    pairs = itertools.zip_longest(own.names, target.names, fillvalue="")
     different = [
         f"class {number}: {before or 'none'} deployed, {after or 'none'} in the data"
-        for number, (before, after) in enumerate(
-            itertools.zip_longest(own.names, target.names, fillvalue=""), start=1
-        )
+        for number, (before, after) in enumerate(pairs, start=1)
         if before != after
     ]
     raise ModelError(

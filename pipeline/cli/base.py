@@ -6,9 +6,10 @@ import dataclasses
 import functools
 import itertools
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
@@ -50,47 +51,36 @@ def argument(*flags: str, **options: Any) -> Argument:
     return Argument(flags, options)
 
 
-Computed = Callable[[], Iterable[Argument]]
-"""A function that makes arguments on use, to delay slow imports."""
-VerbArgument = Argument | Computed
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verb:
-    """One verb of the command line."""
+    """One verb of the command line; its arguments are made on use, to delay slow imports."""
 
     name: str
     summary: str
     example: str
-    arguments: tuple[VerbArgument, ...]
+    all_arguments: Callable[[], Iterable[Argument]]
     command: Callable[[argparse.Namespace], Result]
     resumes: bool = False
 
-    def all_arguments(self) -> Iterator[Argument]:
-        """Yield all arguments in order."""
-        for entry in self.arguments:
-            yield from (entry,) if isinstance(entry, Argument) else entry()
-
 
 def verb(
-    example: str, *computed: Computed, name: str = "", resumes: bool = False
+    example: str, *, name: str = "", resumes: bool = False
 ) -> Callable[[Callable[[argparse.Namespace], Result]], Verb]:
     """Return a decorator that makes a verb of the function that runs it, with its docstring as summary.
 
     Its arguments stand under the function's name in the YAML file beside its module; `base.yaml` describes
-    them. `computed` makes those that an entry calls by a function's name, without its first underscore.
+    them.
 
     The example is one command line that works. Without a name the function's applies, with hyphens. `resumes`
     says whether repeating an interrupted command resumes it.
     """
 
     def decorate(command: Callable[[argparse.Namespace], Result]) -> Verb:
-        functions = {function.__name__.lstrip("_"): function for function in computed}
         return Verb(
             name=name or command.__name__.replace("_", "-"),
             summary=str(command.__doc__),
             example=example,
-            arguments=(functools.partial(_listed_arguments, command, functions),),
+            all_arguments=functools.partial(_listed_arguments, command),
             command=command,
             resumes=resumes,
         )
@@ -98,7 +88,7 @@ def verb(
     return decorate
 
 
-def _listed_arguments(command: Callable[..., Result], computed: Mapping[str, Computed]) -> Iterator[Argument]:
+def _listed_arguments(command: Callable[..., Result]) -> Iterator[Argument]:
     from detection_core.bounded.plain_yaml import module_table
 
     table = module_table(__file__) | module_table(str(sys.modules[command.__module__].__file__))
@@ -108,7 +98,7 @@ def _listed_arguments(command: Callable[..., Result], computed: Mapping[str, Com
             if isinstance(entry, dict):
                 yield from itertools.starmap(_read_argument, entry.items())
             else:
-                yield from computed[entry]() if entry in computed else listed(entry)
+                yield from pkgutil.resolve_name(entry)() if ":" in entry else listed(entry)
 
     return listed(command.__name__)
 
@@ -116,7 +106,8 @@ def _listed_arguments(command: Callable[..., Result], computed: Mapping[str, Com
 def _read_argument(words: str, given: str | Mapping[str, Any]) -> Argument:
     """Return the argument of an entry: its flags with a metavar, and its help or options.
 
-    An option `job` names the component whose parameter of this name has the default.
+    An option `job` names the component whose parameter of this name has the default. A text as `choices`
+    names the object that has them.
     """
     first, *rest = words.split()
     is_flag = first.startswith("-")
@@ -126,6 +117,10 @@ def _read_argument(words: str, given: str | Mapping[str, Any]) -> Argument:
 
         default = getattr(JOBS[options.pop("job")], first.lstrip("-").replace("-", "_"))
         options |= {"default": default, "help": f"{options['help']} (default: {default:g})"}
+    if isinstance(options.get("choices"), str):
+        found = pkgutil.resolve_name(options["choices"])
+        choices = sorted(found) if isinstance(found, Mapping) else list(get_args(found) or found)
+        options |= {"choices": choices, "help": options["help"].format(choices=", ".join(choices))}
     named = options.get("type") or type(options.get("default")).__name__
     if named in _TYPES:
         options["type"] = _TYPES[named]

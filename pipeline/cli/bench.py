@@ -77,7 +77,9 @@ def _bench_files(arguments: argparse.Namespace) -> Result:
         )
         found = measure(arguments.files, options)
     if arguments.output:
-        _write(found, arguments.output)
+        with output_folder(arguments.output) as output:
+            BENCHMARK.write(output, found)
+            files.write_text(files.join(output, BENCHMARK_PAGE), benchmark_page(found))
     return Result(text=Page(tuple(_page(found, arguments.output))), data=BENCHMARK.encode(found))
 
 
@@ -86,12 +88,6 @@ def _numbers(text: str, where: str) -> tuple[int, ...]:
         return tuple(int(number) for number in text.split(","))
     except ValueError as error:
         raise ConfigError(f"expected numbers such as 1,2,4, found {text!r}", where=where) from error
-
-
-def _write(found: Benchmark, folder: str) -> None:
-    with output_folder(folder) as output:
-        BENCHMARK.write(output, found)
-        files.write_text(files.join(output, BENCHMARK_PAGE), benchmark_page(found))
 
 
 def _page(found: Benchmark, output: str) -> Iterator[str | Table]:

@@ -12,7 +12,7 @@ from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli import workflow
 from pipeline.cli.base import Group, Result, Verb, given_settings, verb
-from pipeline.cli.server import open_connection, server_arguments
+from pipeline.cli.server import open_connection
 from pipeline.steps import StepStatus
 from pipeline.tables import Page, Table
 
@@ -52,7 +52,7 @@ def publish_source(
     return connection, publish(connection, source.package), values
 
 
-@verb("detflow submit examples/digits/settings.yaml --param train_steps=500 --wait", server_arguments)
+@verb("detflow submit examples/digits/settings.yaml --param train_steps=500 --wait")
 def submit(arguments: argparse.Namespace) -> Result:
     """Run a workflow on a Kubeflow Pipelines server."""
     from pipeline.kubeflow.submission import default_run_name, ensure_experiment, open_source, start_run
@@ -113,7 +113,7 @@ def follow(
     return Result(text="\n".join(lines), data=_data(state, version), exit_code=EXIT_RUN_FAILED)
 
 
-@verb("detflow runs list examples/digits/settings.yaml", server_arguments, name="list")
+@verb("detflow runs list examples/digits/settings.yaml", name="list")
 def list_runs(arguments: argparse.Namespace) -> Result:
     """List the runs of a workspace; without one, the newest on the server."""
     if arguments.workspace:
@@ -126,7 +126,7 @@ def list_runs(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if states else "no runs yet", data=[_data(s) for s in states])
 
 
-@verb("detflow runs show RUN_ID --host http://localhost:8080", server_arguments, name="show")
+@verb("detflow runs show RUN_ID --host http://localhost:8080", name="show")
 def show_run(arguments: argparse.Namespace) -> Result:
     """Show a run on the server and the states of its steps."""
     from pipeline.kubeflow.runs import read_run
@@ -140,7 +140,7 @@ def show_run(arguments: argparse.Namespace) -> Result:
     return _describe(state, log)
 
 
-@verb("detflow runs cancel RUN_ID --host http://localhost:8080", server_arguments, name="cancel")
+@verb("detflow runs cancel RUN_ID --host http://localhost:8080", name="cancel")
 def cancel_run(arguments: argparse.Namespace) -> Result:
     """Stop a run on the server."""
     from pipeline.kubeflow.runs import cancel
@@ -148,7 +148,7 @@ def cancel_run(arguments: argparse.Namespace) -> Result:
     return _describe(cancel(open_connection(arguments), arguments.run_id))
 
 
-@verb("detflow runs retry RUN_ID --wait --host http://localhost:8080", server_arguments, name="retry")
+@verb("detflow runs retry RUN_ID --wait --host http://localhost:8080", name="retry")
 def retry_run(arguments: argparse.Namespace) -> Result:
     """Repeat the steps of a run on the server that failed; the others are kept."""
     from pipeline.kubeflow.runs import retry
@@ -158,7 +158,7 @@ def retry_run(arguments: argparse.Namespace) -> Result:
     return follow(arguments, connection, arguments.run_id, before=before)
 
 
-@verb("detflow runs log RUN_ID --step trainer --host http://localhost:8080", server_arguments, name="log")
+@verb("detflow runs log RUN_ID --step trainer --host http://localhost:8080", name="log")
 def show_log(arguments: argparse.Namespace) -> Result:
     """Print the end of a step's log, where the server keeps it."""
     from pipeline.kubeflow.runs import read_run

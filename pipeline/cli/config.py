@@ -3,13 +3,13 @@
 import argparse
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.cli.base import Argument, Result, argument, options_of, overridden_config, valid_config, verb
+from pipeline.cli.base import Result, options_of, overridden_config, valid_config, verb
 
 if TYPE_CHECKING:
     from detection_core.data.label_map import LabelMap
@@ -138,11 +138,7 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], Result]] = {
 }
 
 
-def _action_argument() -> Iterator[Argument]:
-    yield argument("action", choices=sorted(ACTIONS), help="what to do")
-
-
-@verb("detflow config convert old.config -o pipeline.config", _action_argument)
+@verb("detflow config convert old.config -o pipeline.config")
 def config(arguments: argparse.Namespace) -> Result:
     """Convert a config, show it with overrides, join parts, or translate EfficientDet's hparams."""
     return ACTIONS[arguments.action](arguments)

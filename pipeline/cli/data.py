@@ -5,16 +5,14 @@ import contextlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from pipeline.cli.base import (
-    Argument,
     Group,
     Result,
-    argument,
     given_model,
     load_config,
     quiet_output_folder,
@@ -30,7 +28,7 @@ def examples_of(
 ) -> Iterator[str]:
     """Yield a folder of examples: `path` itself, or one in `output` that is deleted when the block ends.
 
-    A path of "" gives "". `arguments` has those of `source_arguments`; `output` has room for the images. If
+    A path of "" gives "". `arguments` has `data_source`; `output` has room for the images. If
     not `divided`, a data set without splits is taken as one, so that few images are enough.
 
     Raises:
@@ -48,26 +46,6 @@ def examples_of(
         yield folder
     finally:
         files.remove_tree(folder)
-
-
-def format_argument() -> Iterator[Argument]:
-    """Yield the flag of the format, with the available readers as choices."""
-    from detection_core.datasets.readers import READERS
-
-    yield argument(
-        "--format",
-        default="",
-        choices=sorted(READERS),
-        metavar="FORMAT",
-        help=f"of the data set: {', '.join(sorted(READERS))} (default: detected)",
-    )
-
-
-def source_arguments() -> Iterator[Argument]:
-    """Yield the flags that describe the data."""
-    yield from format_argument()
-    text = "as data.splits of a settings file (default: detected)"
-    yield argument("--splits", default="", metavar="JSON", help=text)
 
 
 def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str, divided: bool) -> None:
@@ -112,7 +90,7 @@ def _splits(text: str) -> dict[str, Any]:
     return value
 
 
-@verb("detflow data report photos -o build/report", source_arguments)
+@verb("detflow data report photos -o build/report")
 def report(arguments: argparse.Namespace) -> Result:
     """Write a page about a data set: charts, samples, and what is wrong with it."""
     from detection_core.config.load import load_checked_config
@@ -134,21 +112,15 @@ def report(arguments: argparse.Namespace) -> Result:
     total = made.card.total
     lines = [f"{total.images:,} images, {total.objects:,} objects, {len(made.card.classes):,} classes"]
     if made.card.quarantine.records:
-        lines.append(f"{made.card.quarantine.records:,} put aside: {_counted(made.card.quarantine.reasons)}")
+        reasons = made.card.quarantine.reasons.items()
+        counted = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons)
+        lines.append(f"{made.card.quarantine.records:,} put aside: {counted}")
     lines += [f"{finding.severity}: {finding.message}" for finding in made.findings.findings]
     data = {"page": page, "card": CARD.encode(made.card), "findings": FINDINGS.encode(made.findings)}
     return Result(text="\n".join([*lines, f"page: {page}"]), data=data)
 
 
-def _counted(reasons: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items())
-
-
-@verb(
-    "detflow data labels photos --folds 3 --config pipeline.config -o build/labels",
-    source_arguments,
-    resumes=True,
-)
+@verb("detflow data labels photos --folds 3 --config pipeline.config -o build/labels", resumes=True)
 def labels(arguments: argparse.Namespace) -> Result:
     """Rank labels that are likely wrong, by detections of other detectors than those trained on them."""
     given = [name for name in ("model", "detections", "folds") if getattr(arguments, name)]
@@ -190,7 +162,7 @@ def labels(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join([*lines, f"page: {page}"]), data={"page": page} | LABEL_ERRORS.encode(made))
 
 
-@verb("detflow data preview pipeline.config --data photos -o build/preview", source_arguments)
+@verb("detflow data preview pipeline.config --data photos -o build/preview")
 def preview(arguments: argparse.Namespace) -> Result:
     """Draw what augmentation really feeds the network: images before and after."""
     if arguments.examples and arguments.data:
@@ -224,7 +196,7 @@ def preview(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join([*lines, f"sheet: {sheet}", f"page: {page}"]), data=data)
 
 
-@verb("detflow data convert photos -o build/coco", format_argument)
+@verb("detflow data convert photos -o build/coco")
 def convert(arguments: argparse.Namespace) -> Result:
     """Write a data set of any format as COCO JSON with its images."""
     from detection_core.artifacts.dataset_card import QUARANTINE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR
 from pipeline.cli.base import Result, verb
-from pipeline.cli.server import open_connection, server_arguments, server_options
+from pipeline.cli.server import open_connection, server_options
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline.settings.workflow_settings import PipelineSettings
 
 
-@verb("detflow doctor --cluster --settings examples/kubeflow/settings.yaml", server_arguments)
+@verb("detflow doctor --cluster --settings examples/kubeflow/settings.yaml")
 def doctor(arguments: argparse.Namespace) -> Result:
     """Check whether this machine, or with --cluster a cluster, meets the requirements."""
     from pipeline.doctor.finding import examine

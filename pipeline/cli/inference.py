@@ -7,24 +7,20 @@ import logging
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
-from detection_core.allowed_values import PredictionFormat
 from detection_core.artifacts.json_values import encode
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, ConfigError, DataError, one_line
 from detection_core.storage import files
 from pipeline.cli.base import (
-    Argument,
     Result,
-    argument,
     given_model,
     one_model,
     options_of,
     output_folder,
     verb,
 )
-from pipeline.cli.data import examples_of, source_arguments
+from pipeline.cli.data import examples_of
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)
@@ -34,23 +30,7 @@ _DRAWN = ["pictures", "json"]
 EXIT_DRIFTED = 4
 
 
-def _format_argument() -> Iterator[Argument]:
-    formats = get_args(PredictionFormat)
-    yield argument(
-        "--format",
-        action="append",
-        dest="formats",
-        choices=formats,
-        metavar="FORMAT",
-        help=f"to write, may be given several times: {', '.join(formats)} (default: {' and '.join(_DRAWN)})",
-    )
-
-
-@verb(
-    "detflow predict --model build/trained/model photo.jpg --output build/predicted",
-    _format_argument,
-    resumes=True,
-)
+@verb("detflow predict --model build/trained/model photo.jpg --output build/predicted", resumes=True)
 def predict(arguments: argparse.Namespace) -> Result:
     """Detect objects in images and videos and draw their boxes; a repeated call resumes."""
     from detection_core.artifacts.prediction import is_video
@@ -160,7 +140,6 @@ def _video_line(entry: dict[str, Any]) -> str:
 
 @verb(
     "detflow select --model build/trained/model new_photos --labelled photos -n 50 -o build/next",
-    source_arguments,
     resumes=True,
 )
 def select(arguments: argparse.Namespace) -> Result:

@@ -8,7 +8,7 @@ import argparse
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -29,7 +29,7 @@ from pipeline.cli import (
     workflow,
     zoo,
 )
-from pipeline.cli.base import Argument, Group, Result, Verb, argument, verb
+from pipeline.cli.base import Group, Result, Verb, verb
 from pipeline.console import end_output, start_logging, write_error, write_line
 from pipeline.interruption import interrupted_by
 from pipeline.tables import write_page
@@ -178,11 +178,7 @@ _FILES = (
 _FOLDERS = ("DIR",)
 
 
-def _shell_argument() -> Iterator[Argument]:
-    yield argument("shell", choices=SHELLS, help="which shell")
-
-
-@verb("detflow completion bash", _shell_argument)
+@verb("detflow completion bash")
 def completion(arguments: argparse.Namespace) -> Result:
     """Print a script by which a shell completes verbs, flags and file names."""
     import shtab

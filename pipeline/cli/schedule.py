@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from detection_core.python_process import python_command
 from pipeline.cli import cluster
 from pipeline.cli.base import Group, Result, verb
-from pipeline.cli.server import open_connection, server_arguments
+from pipeline.cli.server import open_connection
 from pipeline.tables import Table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 _PREVIEW = 5
 
 
-@verb("detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'", server_arguments)
+@verb("detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'")
 def create(arguments: argparse.Namespace) -> Result:
     """Create a schedule on the server, or replace the one of this name if it differs."""
     from pipeline.kubeflow import schedules
@@ -85,7 +85,7 @@ def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSetti
         return ScheduleSettings.model_validate(values)
 
 
-@verb("detflow schedule list --host http://localhost:8080", server_arguments, name="list")
+@verb("detflow schedule list --host http://localhost:8080", name="list")
 def list_schedules(arguments: argparse.Namespace) -> Result:
     """List the schedules of the server."""
     from pipeline.kubeflow import schedules
@@ -96,7 +96,7 @@ def list_schedules(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if found else "no schedules yet", data=[_data(s) for s in found])
 
 
-@verb("detflow schedule show nightly --host http://localhost:8080", server_arguments)
+@verb("detflow schedule show nightly --host http://localhost:8080")
 def show(arguments: argparse.Namespace) -> Result:
     """Show a schedule of the server."""
     _, schedule = _find(arguments)
@@ -115,7 +115,7 @@ def show(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows, header=False), data=_data(schedule))
 
 
-@verb("detflow schedule pause nightly --host http://localhost:8080", server_arguments)
+@verb("detflow schedule pause nightly --host http://localhost:8080")
 def pause(arguments: argparse.Namespace) -> Result:
     """Pause a schedule of the server; active runs continue."""
     from pipeline.kubeflow import schedules
@@ -124,7 +124,7 @@ def pause(arguments: argparse.Namespace) -> Result:
     return _changed(schedules.set_enabled(connection, schedule, enabled=False), "paused")
 
 
-@verb("detflow schedule resume nightly --host http://localhost:8080", server_arguments)
+@verb("detflow schedule resume nightly --host http://localhost:8080")
 def resume(arguments: argparse.Namespace) -> Result:
     """Resume a paused schedule of the server."""
     from pipeline.kubeflow import schedules
@@ -133,7 +133,7 @@ def resume(arguments: argparse.Namespace) -> Result:
     return _changed(schedules.set_enabled(connection, schedule, enabled=True), "resumed")
 
 
-@verb("detflow schedule delete nightly --host http://localhost:8080", server_arguments)
+@verb("detflow schedule delete nightly --host http://localhost:8080")
 def delete(arguments: argparse.Namespace) -> Result:
     """Delete a schedule of the server; its runs stay."""
     from pipeline.kubeflow import schedules
@@ -143,7 +143,7 @@ def delete(arguments: argparse.Namespace) -> Result:
     return _changed(schedule, "deleted; its runs stay")
 
 
-@verb("detflow schedule run-now nightly --host http://localhost:8080", server_arguments)
+@verb("detflow schedule run-now nightly --host http://localhost:8080")
 def run_now(arguments: argparse.Namespace) -> Result:
     """Start one run with the version and parameters of a schedule."""
     from pipeline.kubeflow import schedules

@@ -22,7 +22,6 @@ from pipeline.console import native_output_to
 
 if TYPE_CHECKING:
     from detection_core.artifacts.json_file import JsonFile
-    from detection_core.artifacts.model_run import TrainReport
 
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
@@ -69,32 +68,26 @@ def train(arguments: argparse.Namespace) -> Result:
     """Train a detector from a pipeline.config."""
     from detection_core.artifacts.model_run import TRAIN_REPORT
     from detection_core.training.kernels import use_onednn
-
-    use_onednn()
-    arguments.warm_start = given_model(arguments.warm_start)
-    if arguments.examples:
-        fields = {"warm_start_path": arguments.warm_start}
-        data = _run_step("trainer", TRAIN_REPORT, "model_run", arguments, **fields)
-    else:
-        data = TRAIN_REPORT.encode(_train_on_own_input(arguments))
-    return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=data)
-
-
-def _train_on_own_input(arguments: argparse.Namespace) -> "TrainReport":
     from detection_core.training.memory import keep_host_memory
 
+    use_onednn()
+    start, text = given_model(arguments.warm_start), f"model: {os.path.join(arguments.output, 'model')}"
+    if arguments.examples:
+        data = _run_step("trainer", TRAIN_REPORT, "model_run", arguments, warm_start_path=start)
+        return Result(text=text, data=data)
     keep_host_memory()
     config = load_config(arguments.config, arguments)
     with quiet_output_folder(arguments.output) as output:
         from detection_core.tasks.train import train as run
 
-        return run(
+        report = run(
             config,
             model_dir=os.path.join(output, "model"),
             model_run_dir=os.path.join(output, "model_run"),
             work_dir=os.path.join(arguments.output, "work"),
-            warm_start_dir=arguments.warm_start,
+            warm_start_dir=start,
         )
+    return Result(text=text, data=TRAIN_REPORT.encode(report))
 
 
 @verb(

@@ -60,17 +60,13 @@ def examine(checks: Sequence[Check[Subject]], subject: Subject) -> list[Finding]
     """Run a table of checks; a check that fails to run becomes a finding, and the others still run."""
     found: list[Finding] = []
     for check in checks:
+        error = None
         try:
             findings = list(check.look(subject))
         except DetectionError as e:
+            error = e
             findings = [problem(str(e), "correct the problem that the message names, and run doctor again")]
-            found += _named(check, findings)
-            if check.essential:
-                break
-        else:
-            found += _named(check, findings)
+        found += [dataclasses.replace(finding, check=check.name) for finding in findings]
+        if error and check.essential:
+            break
     return found
-
-
-def _named(check: Check[Subject], findings: Iterable[Finding]) -> list[Finding]:
-    return [dataclasses.replace(finding, check=check.name) for finding in findings]

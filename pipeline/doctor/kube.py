@@ -99,18 +99,10 @@ class Kube:
         status = int(error.status or 0)
         if status == 403:
             return ForbiddenError(f"{doing}: your account may not", where=self.host, status=status)
+        text = f"the server answered {status}; try again, then look at its log"
         if status == 401:
-            return ClusterError(
-                f"{doing}: the credentials were not accepted (401); sign in again, or choose another"
-                " --kube-context",
-                where=self.host,
-                status=status,
-            )
-        return ClusterError(
-            f"{doing}: the server answered {status}; try again, then look at its log",
-            where=self.host,
-            status=status,
-        )
+            text = "the credentials were not accepted (401); sign in again, or choose another --kube-context"
+        return ClusterError(f"{doing}: {text}", where=self.host, status=status)
 
 
 def _check_files(paths: str) -> None:

@@ -232,13 +232,11 @@ def _anchors(
     config: PipelineConfig, seen: Survey, *, keep_count: bool
 ) -> tuple[AnchorFit | None, Mapping[str, Any]]:
     """Return the fit of the anchors and its changes, including levels if anchors are free."""
-    if len(seen.boxes) < FEW_BOXES:
-        return None, {}
-    tried = []
-    default = fit_anchors(config, seen.boxes, keep_count=keep_count)
+    enough = len(seen.boxes) >= FEW_BOXES
+    default = fit_anchors(config, seen.boxes, keep_count=keep_count) if enough else None
     if default is None:
         return None, {}
-    tried.append((default, default.overrides))
+    tried = [(default, default.overrides)]
     message, arm = model_message(config.model)
     if not keep_count and message.feature_extractor.HasField("fpn"):
         for low, high in ((3, 6), (4, 6)):

@@ -72,12 +72,18 @@ def summary_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         "objects",
         f"{seen.objects:,}, at most {seen.most_objects:,} an image: {', '.join(named)}{more}{_shapes(plan)}",
     )
-    yield "network", _network(plan)
+    yield (
+        "network",
+        f"{chosen.network.name}: about {chosen.network.parameters / 1e6:.1f} million parameters,"
+        f" {_multiply_adds(plan) / 1e9:.2f} billion multiply-adds an image",
+    )
     yield "input", f"{chosen.size[0]} x {chosen.size[1]} (rows x columns)"
     yield "anchors", _anchors(plan)
     steps, batch = plan.value("train_config.num_steps"), plan.value("train_config.batch_size")
     yield "training", f"{steps:,} steps of {batch} images on {plan.hardware.text}"
-    yield "weights", _weights(plan)
+    remedy = "; settings.yaml says how to get them" if plan.weights.remedy else ""
+    scratch = f"from scratch, as {plan.weights.reason}{remedy}"
+    yield "weights", plan.weights.reason if plan.weights.found else scratch
     yield "problems", _problems(plan)
 
 
@@ -103,14 +109,6 @@ def _images(plan: Plan) -> str:
     return f"{text}; {sizes} pixels{looked_at}"
 
 
-def _network(plan: Plan) -> str:
-    chosen = plan.network
-    return (
-        f"{chosen.network.name}: about {chosen.network.parameters / 1e6:.1f} million parameters,"
-        f" {_multiply_adds(plan) / 1e9:.2f} billion multiply-adds an image"
-    )
-
-
 def _anchors(plan: Plan) -> str:
     fit = plan.network.anchors
     fixed = family_of(plan.network.config.model).anchors is not None
@@ -120,13 +118,6 @@ def _anchors(plan: Plan) -> str:
         return f"the network's own, as {len(plan.seen.boxes):,} boxes are too few to fit them to"
     was = f"; the network's own match {fit.default:.1%}" if fit.overrides else ", the network's own"
     return f"match {fit.fitted:.1%} of the boxes at IoU 0.5{was}"
-
-
-def _weights(plan: Plan) -> str:
-    if plan.weights.found:
-        return plan.weights.reason
-    remedy = "; settings.yaml says how to get them" if plan.weights.remedy else ""
-    return f"from scratch, as {plan.weights.reason}{remedy}"
 
 
 def _problems(plan: Plan) -> str:

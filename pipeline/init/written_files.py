@@ -43,20 +43,16 @@ def write_unchanged(folder: str, contents: Mapping[str, bytes]) -> None:
         )
     new = {name: [_digest(content)] for name, content in contents.items()}
     if not os.path.lexists(folder):
-        _write_new(folder, contents, new)
+        with files.atomic_dir(folder) as temporary:
+            for name, content in contents.items():
+                files.write_bytes(os.path.join(temporary, name), content)
+            files.write_text(os.path.join(temporary, RECORD), _format_record(new))
         return
     both = {name: sorted({*known.get(name, ()), *new.get(name, ())}) for name in known | new}
     files.write_text(os.path.join(folder, RECORD), _format_record(both))
     for name, content in contents.items():
         files.write_bytes(os.path.join(folder, name), content)
     files.write_text(os.path.join(folder, RECORD), _format_record(known | new))
-
-
-def _write_new(folder: str, contents: Mapping[str, bytes], record: Mapping[str, list[str]]) -> None:
-    with files.atomic_dir(folder) as temporary:
-        for name, content in contents.items():
-            files.write_bytes(os.path.join(temporary, name), content)
-        files.write_text(os.path.join(temporary, RECORD), _format_record(record))
 
 
 def _digest(content: bytes) -> str:

@@ -102,8 +102,8 @@ class Connection:
 
     def is_before(self, version: str) -> bool:
         """Tell whether the server is known to be older than a version, such as 2.17."""
-        numbers = _numbers(self.server_version)
-        return numbers is not None and numbers < tuple(map(int, version.split(".")))
+        found = re.match(r"v?(\d+)\.(\d+)", self.server_version)  # a branch's name has no numbers
+        return found is not None and list(map(int, found.groups())) < list(map(int, version.split(".")))
 
     def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
         """Read a URL that the client has no function for.
@@ -153,7 +153,8 @@ class Connection:
             self.namespace = None
             forget_namespace(self.client)
         elif not self.namespace:
-            self.namespace = _pod_namespace()
+            with contextlib.suppress(OSError), open(POD_NAMESPACE, encoding="utf-8") as file:
+                self.namespace = file.read().strip() or None
         if multi_user and not self.namespace:
             raise ClusterError(
                 "expected a namespace, as each user of this server has one, found none; give --namespace",
@@ -215,20 +216,6 @@ def _build_client(options: ConnectionOptions, credentials: connection_options.Cr
     api_client.configuration.retries = urllib3.Retry(total=1, redirect=3, backoff_factor=0.2)
     api_client.rest_client = bounded_rest(api_client.configuration, options.timeout)
     return client
-
-
-def _pod_namespace() -> str | None:
-    try:
-        with open(POD_NAMESPACE, encoding="utf-8") as f:
-            return f.read().strip() or None
-    except OSError:
-        return None
-
-
-def _numbers(version: str) -> tuple[int, ...] | None:
-    """Return the first two numbers of a version; None if it has none, such as a branch name."""
-    numbers = re.match(r"v?(\d+)\.(\d+)", version)
-    return tuple(map(int, numbers.groups())) if numbers else None
 
 
 ANSWER_MIB = 64

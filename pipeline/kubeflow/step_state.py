@@ -244,7 +244,9 @@ class _Steps:
         return next((d.start_time for d in known if d is not None and d.start_time), _NEVER)
 
     def _step(self, name: str, prefix: str, depth: int) -> StepState:
-        tree, label = self._tree, _item(_label(name))
+        # Argo's `iteration-iterations(0:0)` is the item `iteration-0` of a loop.
+        label = re.sub(r"^iteration-iterations\((\d+):.*\)\Z", r"iteration-\1", _label(name))
+        tree = self._tree
         detail, driver = tree.details.get(name), tree.details.get(name + _DRIVER)
         state = word_of(detail.state) if detail is not None else StepStatus.PENDING
         if state == StepStatus.PENDING and driver is not None and word_of(driver.state) == StepStatus.FAILED:
@@ -349,12 +351,6 @@ def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[Step
 
 def _label(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-def _item(label: str) -> str:
-    """Return the name of a loop's item: `iteration-0` for Argo's `iteration-iterations(0:0)`."""
-    found = re.fullmatch(r"iteration-iterations\((\d+):.*\)", label)
-    return f"iteration-{found.group(1)}" if found else label
 
 
 def _seconds(detail: Any) -> float | None:

@@ -120,62 +120,62 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
             return run.execute()
 
 
+@dataclasses.dataclass
 class _Run:
     """State of an active run: its RunInfo, saved after every step."""
 
-    def __init__(
-        self, settings: PipelineSettings, dag: Dag, workspace: Workspace, options: RunOptions
-    ) -> None:
-        self._settings = settings
-        self._dag = dag
-        self._workspace = workspace
-        self._options = options
-        steps = [StepInfo(id=s.id, component=s.component, state="not run") for s in dag.steps]
+    settings: PipelineSettings
+    dag: Dag
+    workspace: Workspace
+    options: RunOptions
+
+    def __post_init__(self) -> None:
+        steps = [StepInfo(id=s.id, component=s.component, state="not run") for s in self.dag.steps]
         self.info = RunInfo(
-            run_id=workspace.new_run_id(),
-            pipeline_name=settings.name,
+            run_id=self.workspace.new_run_id(),
+            pipeline_name=self.settings.name,
             started=_now(),
             finished="",
             status="running",
-            settings_text=format_settings(settings),
-            workspace=settings.workspace,
+            settings_text=format_settings(self.settings),
+            workspace=self.settings.workspace,
             steps=tuple(steps),
-            parameters=dict(options.parameters),
-            scheduled_time=options.scheduled_time,
+            parameters=dict(self.options.parameters),
+            scheduled_time=self.options.scheduled_time,
         )
         self._keep()
-        folder = workspace.run_dir(self.info.run_id)
+        folder = self.workspace.run_dir(self.info.run_id)
         files.write_text(os.path.join(folder, SETTINGS_FILE), self.info.settings_text)
 
     def execute(self) -> RunInfo:
-        _logger.info("run | %s %s in %s", self._settings.name, self.info.run_id, self._settings.workspace)
+        _logger.info("run | %s %s in %s", self.settings.name, self.info.run_id, self.settings.workspace)
         try:
             checks = self._checks()
             self._keep(checks=encode_results(CHECKER, checks))
             from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
 
             tfx_pipeline = build_tfx_pipeline(
-                self._dag, checks, self._workspace.artifacts, self._workspace.metadata_path
+                self.dag, checks, self.workspace.artifacts, self.workspace.metadata_path
             )
             with self._live_report():
-                run_tfx_pipeline(tfx_pipeline, self._dag, self.info.run_id, self._observe)
+                run_tfx_pipeline(tfx_pipeline, self.dag, self.info.run_id, self._observe)
         except BaseException as e:
             status = "stopped" if interrupted_by(e) else "failed"
             try:
                 self._finish(status)
             except OSError:
                 # Keep the first error: on a full disk, writing run.json fails too.
-                _logger.exception("run | its end could not be recorded in %s", self._settings.workspace)
+                _logger.exception("run | its end could not be recorded in %s", self.settings.workspace)
             raise
         self._finish("succeeded")
         return self.info
 
     def _checks(self) -> Mapping[str, Any]:
-        (checker,) = set_parameters([check_step(self._settings)], self._options.parameters)
+        (checker,) = set_parameters([check_step(self.settings)], self.options.parameters)
         return run_checks(
-            self._settings,
+            self.settings,
             **checker.parameters,
-            scheduled_time=self._options.scheduled_time or self.info.started,
+            scheduled_time=self.options.scheduled_time or self.info.started,
             run_id=self.info.run_id,
         )
 
@@ -190,25 +190,25 @@ class _Run:
 
     def _keep(self, **changes: Any) -> None:
         self.info = dataclasses.replace(self.info, **changes)
-        self._options.observe(self.info)
-        self._workspace.write_info(self.info)
+        self.options.observe(self.info)
+        self.workspace.write_info(self.info)
 
     def _finish(self, status: str) -> None:
         self._keep(status=status, finished=_now())
-        if self._options.write_report is None:
+        if self.options.write_report is None:
             return
         try:
-            self._options.write_report(self.info, self._report_path)
+            self.options.write_report(self.info, self._report_path)
         except Exception:
             # Never fail the run because its report failed.
             _logger.exception("report | could not be written; `detflow report` tries again")
 
     @property
     def _report_path(self) -> str:
-        return os.path.join(self._workspace.run_dir(self.info.run_id), REPORT_FILE)
+        return os.path.join(self.workspace.run_dir(self.info.run_id), REPORT_FILE)
 
     def _live_report(self) -> contextlib.AbstractContextManager[Any]:
-        write = self._options.write_report
+        write = self.options.write_report
         if write is None:
             return contextlib.nullcontext()
         return LiveReport(lambda: write(self.info, self._report_path))

@@ -101,17 +101,14 @@ class Workspace:
         """
         files.make_dirs(self.root)
         with local_lock.lock(self._lock_path, "another run is active here; waiting for it to end"):
-            self._remove_leftovers()
+            for pattern in ("runs", "runs/*", "artifacts/*/*", "artifacts/*/*/*", "work/*"):
+                for folder in glob.glob(os.path.join(glob.escape(self.root), pattern)):
+                    files.remove_leftovers(folder)
             yield
 
     @property
     def _lock_path(self) -> str:
         return os.path.join(self.root, ".lock")
-
-    def _remove_leftovers(self) -> None:
-        for pattern in ("runs", "runs/*", "artifacts/*/*", "artifacts/*/*/*", "work/*"):
-            for folder in glob.glob(os.path.join(glob.escape(self.root), pattern)):
-                files.remove_leftovers(folder)
 
     def new_run_id(self) -> str:
         """Return a unique id that sorts after all runs of the workspace, even if the clock was set back."""

@@ -278,9 +278,7 @@ def trainings(run: RunInfo) -> list[dict[str, Any]]:
                     "report": report,
                     "loss_chart": _loss_chart(history, title) if history else None,
                     "rate_chart": _rate_chart(history, title) if history else None,
-                    "validation_chart": _validation_chart(
-                        model_run.VALIDATIONS.read_whole_lines(folder), title
-                    ),
+                    "validation_chart": _validation_chart(folder, title),
                     "last": history[-1] if history else None,
                     "config": read_text(folder, PIPELINE_CONFIG) or "",
                     "pictures": _pictures(folder),
@@ -324,8 +322,9 @@ def _rate_chart(history: list[model_run.HistoryLine], title: str) -> Chart | Non
     return line_chart(f"{title}: learning rate", "step", [Line(label="learning rate", x=x, y=y)])
 
 
-def _validation_chart(validations: list[model_run.ValidationLine], title: str) -> Chart | None:
+def _validation_chart(folder: str, title: str) -> Chart | None:
     """Draw the score that selects weights, and common metrics beside it."""
+    validations = model_run.VALIDATIONS.read_whole_lines(folder)
     values = {"score": [(line.step, line.score) for line in validations]} | {
         label: [(line.step, line.metrics.get(name)) for line in validations]
         for label, name in _VALIDATED.items()

@@ -5,6 +5,7 @@ set). Slots follow the machine's clock.
 """
 
 import contextlib
+import dataclasses
 import datetime
 import logging
 import os
@@ -33,6 +34,7 @@ def utc_text(slot: datetime.datetime) -> str:
     return slot.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@dataclasses.dataclass(eq=False)
 class LocalSchedule:
     """Runs a command whenever a trigger fires, until it is stopped.
 
@@ -42,18 +44,13 @@ class LocalSchedule:
     next one resumes from its checkpoint. A second signal kills the run.
     """
 
-    def __init__(
-        self,
-        trigger: Trigger,
-        command: Sequence[str],
-        workspace: str,
-        is_running: Callable[[], bool],
-        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
-    ) -> None:
-        self._trigger = trigger
-        self._command = list(command)
-        self._workspace, self._is_running = workspace, is_running
-        self._now = now
+    trigger: Trigger
+    command: Sequence[str]
+    workspace: str
+    is_running: Callable[[], bool]
+    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC)
+
+    def __post_init__(self) -> None:
         self._stopped = threading.Event()
         self._run: subprocess.Popen | None = None
 
@@ -66,7 +63,7 @@ class LocalSchedule:
         made = 0
         with self.exclusive(), self._signals():
             while not self._stopped.is_set() and not (max_runs and made >= max_runs):
-                slot = self._trigger.next_after(self._now())
+                slot = self.trigger.next_after(self.now())
                 if slot is None:
                     _logger.info("schedule | its end is reached")
                     break
@@ -79,7 +76,7 @@ class LocalSchedule:
     def _sleep_until(self, slot: datetime.datetime) -> bool:
         """Wait for a slot; False if the scheduler was stopped."""
         while True:
-            left = (slot - self._now()).total_seconds()
+            left = (slot - self.now()).total_seconds()
             if left <= 0:
                 return not self._stopped.is_set()
             if self._stopped.wait(min(left, _NAP_SECONDS)):
@@ -87,10 +84,10 @@ class LocalSchedule:
 
     def _start(self, slot: datetime.datetime) -> int:
         """Run once; return 0 if another run is active, or the slot was missed."""
-        if self._is_running():
+        if self.is_running():
             _logger.warning("schedule | slot %s left out: a run is under way", slot.isoformat())
             return 0
-        late = (self._now() - slot).total_seconds()
+        late = (self.now() - slot).total_seconds()
         if late > _LATEST_SECONDS:
             _logger.warning(
                 "schedule | slot %s left out: it is over by %.0f s; the machine slept, or its clock was set",
@@ -101,7 +98,7 @@ class LocalSchedule:
         begun = time.monotonic()
         # In a separate session Ctrl-C at the terminal reaches the run only through this process, once.
         self._run = subprocess.Popen(
-            [*self._command, "--scheduled-time", utc_text(slot)],
+            [*self.command, "--scheduled-time", utc_text(slot)],
             env=python_environment(),
             start_new_session=True,
         )
@@ -135,9 +132,9 @@ class LocalSchedule:
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """Lock the workspace against a second scheduler; the lock of a killed one is released."""
-        files.make_dirs(self._workspace)
+        files.make_dirs(self.workspace)
         busy = ConfigError(
             "expected no other scheduler here, found one; stop it, or take another workspace",
-            where=self._workspace,
+            where=self.workspace,
         )
-        return local_lock.lock(os.path.join(self._workspace, ".schedule.lock"), busy)
+        return local_lock.lock(os.path.join(self.workspace, ".schedule.lock"), busy)

@@ -1,5 +1,6 @@
 """Export a schedule as a systemd timer."""
 
+import itertools
 import shlex
 from collections.abc import Sequence
 
@@ -18,7 +19,12 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
     Raises:
         ConfigError: for a start or end, which a timer does not support.
     """
-    _refuse_window(trigger)
+    if trigger.start or trigger.end:
+        raise ConfigError(
+            "a systemd timer has no beginning and end; leave schedule.start and schedule.end out, or run it"
+            " with `detflow schedule run-local`",
+            where="schedule",
+        )
     if trigger.cron:
         when = [f"OnCalendar={c} {trigger.zone}" for c in calendar_events(trigger.cron)]
     else:
@@ -67,30 +73,17 @@ def calendar_events(cron: Cron) -> list[str]:
     return [f"{date} {time}", f"{days} {any_date} {time}"]
 
 
-def _refuse_window(trigger: Trigger) -> None:
-    if trigger.start or trigger.end:
-        raise ConfigError(
-            "a systemd timer has no beginning and end; leave schedule.start and schedule.end out, or run it"
-            " with `detflow schedule run-local`",
-            where="schedule",
-        )
-
-
 def _listed(field: CronField) -> str:
     return "*" if field.full else ",".join(_ranges(field.values))
 
 
 def _ranges(values: Sequence[int]) -> list[str]:
     """Return numbers as text, three or more in a row as a range."""
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and runs[-1][-1] == value - 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
     texts: list[str] = []
-    for run in runs:
-        texts += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else [str(v) for v in run]
+    # In a row, values grow as their places do.
+    for _, pairs in itertools.groupby(enumerate(values), lambda pair: pair[1] - pair[0]):
+        run = [value for _, value in pairs]
+        texts += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else map(str, run)
     return texts
 
 

@@ -175,13 +175,10 @@ def parse_cron(text: str, where: str) -> Cron:
 
 
 def _field(text: str, kind: _FieldKind, where: str) -> CronField:
-    values: set[int] = set()
-    starred = False
-    for part in text.split(","):
-        numbers, has_star = _part(part, kind, where)
-        values.update(numbers)
-        starred = starred or has_star
-    return CronField(tuple(sorted(values)), starred, len(values) == kind.high - kind.low + 1)
+    parts = [_part(part, kind, where) for part in text.split(",")]
+    values = sorted({number for numbers, _ in parts for number in numbers})
+    starred, full = any(star for _, star in parts), len(values) == kind.high - kind.low + 1
+    return CronField(tuple(values), starred, full)
 
 
 def _part(part: str, kind: _FieldKind, where: str) -> tuple[range, bool]:
@@ -249,10 +246,7 @@ class Trigger:
     def preview(self, moment: datetime.datetime, count: int) -> list[datetime.datetime]:
         """Return the next times after a moment, at most the requested number."""
         times: list[datetime.datetime] = []
-        while len(times) < count:
-            found = self.next_after(times[-1] if times else moment)
-            if found is None:
-                break
+        while len(times) < count and (found := self.next_after(times[-1] if times else moment)):
             times.append(found)
         return times
 

@@ -180,7 +180,9 @@ MultilineText = Annotated[str, pydantic.AfterValidator(lambda text: _check_text(
 UnquotedText = Annotated[Text, _Unquoted()]
 Path = Annotated[Text, IsPath()]
 Paths = Annotated[list[Text], IsPath()]
-Whole = Annotated[int, Rule(lambda value: -_WHOLE <= value < _WHOLE, "a whole number of at most 64 bits")]
+_64_BITS = Rule(lambda value: -_WHOLE <= value < _WHOLE, "a whole number of at most 64 bits")
+_FINITE = Rule(math.isfinite, "a finite number")
+Whole = Annotated[int, _64_BITS]
 
 # Tags of the arms of a union, which pydantic adds to an error's path; they cannot be keys.
 KIND_MARK = "\0"
@@ -214,13 +216,7 @@ def by_kind(expected: str) -> pydantic.Discriminator:
 
 
 def _check_plain_number(value: Any) -> Any:
-    if isinstance(value, int):
-        wide, expected = not -_WHOLE <= value < _WHOLE, "a whole number of at most 64 bits"
-    else:
-        wide, expected = not math.isfinite(value), "a finite number"
-    if wide:
-        raise PydanticCustomError("rule", "{expected}", {"expected": expected})
-    return value
+    return (_64_BITS if isinstance(value, int) else _FINITE).check(value)
 
 
 def addresses_with_credentials(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

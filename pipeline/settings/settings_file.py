@@ -40,7 +40,9 @@ def load_settings(
     Raises:
         ConfigError: naming file and key.
     """
-    tree, locations = _read_file(path)
+    tree, locations = parse_yaml_with_lines(files.read_user_text(path, what="settings file"), path)
+    if not isinstance(tree, dict):
+        raise ConfigError("expected a mapping with the keys name, workspace, data and model", where=path)
     base = os.path.dirname(path if files.is_remote(path) else os.path.abspath(path))
     _resolve_paths(PipelineSettings, tree, base)
     for text in overrides:
@@ -59,13 +61,6 @@ def load_settings(
 def format_settings(settings: PipelineSettings, exclude: Collection[str] = ()) -> str:
     """Return the settings as YAML, except some sections; it loads to equal settings on this machine."""
     return yaml.safe_dump(settings.model_dump(exclude=set(exclude)), sort_keys=False)
-
-
-def _read_file(path: str) -> tuple[dict[str, Any], Locations]:
-    tree, locations = parse_yaml_with_lines(files.read_user_text(path, what="settings file"), path)
-    if not isinstance(tree, dict):
-        raise ConfigError("expected a mapping with the keys name, workspace, data and model", where=path)
-    return tree, locations
 
 
 def _resolve_paths(model: type[Settings], tree: Mapping[str, Any], base: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import yaml
 
-from component_specs.run_checker import DEPLOYED
 from detection_core.artifacts.blessing import read_verdict
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.run_info import RunInfo
@@ -18,11 +17,13 @@ from detection_core.config.paths.overrides import apply_overrides, field_texts
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, local_lock
+from pipeline.dag import trainer_step
 from pipeline.extras import require
 from pipeline.local.local_run import RunOptions, run_locally
-from pipeline.settings.step_ids import BASELINE_RESOLVER, CONFIG_GEN, DATA_VALIDATOR, EXAMPLE_GEN, TRAINER
+from pipeline.settings.step_ids import DATA_VALIDATOR, TRAINER
 from pipeline.settings.workflow_settings import PipelineSettings
-from pipeline.step_configs import step_overrides, training_config
+from pipeline.step_configs import training_config
+from pipeline.steps import FromCheck, FromResult
 from pipeline.tuning.search import Search, Space, TrialRecord
 from pipeline.tuning.tuner import Tuner, TunerOptions
 
@@ -127,28 +128,19 @@ def validation_overrides(config: PipelineConfig) -> dict[str, Any]:
     return {"train_config.validation": {"every_steps": max(1, steps // 10)} if steps else {}}
 
 
-def _outputs(run: RunInfo, step: str) -> Mapping[str, str]:
-    return next((s.outputs for s in run.steps if s.id == step), {})
-
-
 def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a trial's `TrainerJob`: the workflow's, with the trial's overrides."""
-    verdict_folder = _outputs(run, DATA_VALIDATOR).get("blessing", "")
+    outputs, trainer = {step.id: step.outputs for step in run.steps}, trainer_step(settings)
+    verdict_folder = outputs.get(DATA_VALIDATOR, {}).get("blessing", "")
     verdict = read_verdict(verdict_folder) if verdict_folder else None
-    start = settings.train.warm_start
-    fields = {
-        "examples": _outputs(run, EXAMPLE_GEN)["examples"],
-        "pipeline_config": _outputs(run, CONFIG_GEN)["pipeline_config"],
-        "overrides": {**step_overrides(settings, quantize=False), **overrides},
-        "warm_start_path": "" if start == DEPLOYED else start,
-        "weights_mirror": settings.train.weights_mirror,
-        "checkpoint_minutes": settings.train.checkpoint_minutes,
+    given = {n: v for n, v in trainer.parameters.items() if not isinstance(v, FromCheck | FromResult)}
+    taken = {name: outputs.get(at.step, {}).get(at.output, "") for name, at in trainer.inputs.items()}
+    return {
+        **given,
+        **{name: path for name, path in taken.items() if path},
+        "overrides": {**given["overrides"], **overrides},
         "stop_reasons": "; ".join(verdict.reasons) if verdict and not verdict.blessed else "",
     }
-    baseline = _outputs(run, BASELINE_RESOLVER).get("baseline", "")
-    if start == DEPLOYED and baseline:
-        fields["warm_start"] = baseline
-    return fields
 
 
 def _check_identity(folder: str, settings: PipelineSettings, space: Space, run: RunInfo) -> None:

@@ -150,6 +150,7 @@ class Tuner:
 
     def _tell(self, running: _Running) -> None:
         record, best = self._search.records()[running.trial.number], self._search.best
+        is_best = best is not None and best.number == record.number
         score = "no score" if record.score is None else f"score {record.score:.4f}"
         beside = f"; best {best.score:.4f} of trial {best.number + 1}" if best else ""
         why = f" ({record.reason})" if record.reason else ""
@@ -157,11 +158,10 @@ class Tuner:
         if record.state == "failed":  # the failure is not due to its values: keep its checkpoints
             _logger.warning("tune | its unfinished training stays in %s", running.folder.work)
             return
-        running.folder.clear(keep_model=best is not None and best.number == record.number)
-        if best is not None and best.number == record.number:
-            for other in self._search.records():
-                if other.number != best.number and other.state == "complete":
-                    self.trial_folder(other.number).clear(keep_model=False)
+        running.folder.clear(keep_model=is_best)
+        for other in self._search.records() if is_best else ():
+            if other.number != record.number and other.state == "complete":
+                self.trial_folder(other.number).clear(keep_model=False)
 
     def _stop_all(self) -> None:
         for running in self._running:

@@ -303,10 +303,10 @@ def _skipped_batches(request: FitRequest, left_out: Sequence[LeftOut]) -> Skippe
     # Reading a weight of several workers is a reduction, which the chief cannot do alone.
     alone = current_worker().count == 1
     return SkippedBatches(
-        request.config,
-        request.label_map,
-        request.plan.label_map_path,
-        request.work_folder,
+        config=request.config,
+        label_map=request.label_map,
+        label_map_path=request.plan.label_map_path,
+        work_folder=request.work_folder,
         seed=request.plan.reproducibility.seed,
         left_out=left_out,
         write_weights=request.write_weights if alone else None,

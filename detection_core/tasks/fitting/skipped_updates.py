@@ -1,5 +1,6 @@
 """Choose the number of parts of a batch; keep the batches of skipped updates, to train on each alone."""
 
+import dataclasses
 import io
 import logging
 import math
@@ -36,50 +37,43 @@ _KEPT = 20  # batches; for later ones only the image names are kept
 _SHARD = "Split-train/examples-00000-of-00001.tfrecord"
 
 
+@dataclasses.dataclass(kw_only=True)
 class SkippedBatches(TrainingAction):
-    """Writes the records of each skipped batch, with a config that trains on them alone."""
+    """Writes the records of each skipped batch, with a config that trains on them alone.
 
-    def __init__(
-        self,
-        config: CheckedConfig,
-        label_map: LabelMap,
-        label_map_path: str,
-        work_folder: str,
-        *,
-        seed: int,
-        left_out: Sequence[LeftOut] = (),
-        write_weights: Callable[[str], None] | None = None,
-    ) -> None:
-        """Prepare.
+    Attributes:
+        config: of the training.
+        label_map: of the examples.
+        label_map_path: its file.
+        work_folder: of the unfinished training.
+        seed: of the training.
+        left_out: records that the training leaves out.
+        write_weights: writes the present weights to a folder, where training stops; None: they are not
+            written.
+    """
 
-        Args:
-            config: of the training.
-            label_map: of the examples.
-            label_map_path: its file.
-            work_folder: of the unfinished training.
-            seed: of the training.
-            left_out: records that the training leaves out.
-            write_weights: writes the present weights to a folder, where training stops; None: they are not
-                written.
-        """
-        self._config, self._label_map, self._label_map_path = config, label_map, label_map_path
-        self._work_folder, self._seed, self._left_out = work_folder, seed, tuple(left_out)
-        self._write_weights = write_weights
-        self._found: list[SkippedBatch] = []
+    config: CheckedConfig
+    label_map: LabelMap
+    label_map_path: str
+    work_folder: str
+    seed: int
+    left_out: Sequence[LeftOut] = ()
+    write_weights: Callable[[str], None] | None = None
+    _found: list[SkippedBatch] = dataclasses.field(default_factory=list, init=False)
 
     def start(self, step: int) -> None:
         """Remove the updates after the starting step; they will be repeated."""
-        self._found = [b for b in SKIPPED_BATCHES.read(self._work_folder) if b.step < step]
+        self._found = [b for b in SKIPPED_BATCHES.read(self.work_folder) if b.step < step]
         self._write()
 
     def skipped(self, update: SkippedUpdate) -> str:
         """Write the batch of an update; return its images and its folder as text."""
         records = training_records(
-            self._config,
-            label_map=self._label_map,
-            seed=self._seed,
+            self.config,
+            label_map=self.label_map,
+            seed=self.seed,
             step=update.step,
-            left_out=self._left_out,
+            left_out=self.left_out,
         )
         images = [image_name(record) for record in records]
         keeps = update.is_last or len(self._found) < _KEPT
@@ -106,30 +100,30 @@ class SkippedBatches(TrainingAction):
     def _keep(self, update: SkippedUpdate, records: Sequence[bytes]) -> str:
         """Write a batch; return its folder, relative to the work folder."""
         name = files.join(SKIPPED, f"step-{update.step}")
-        with files.atomic_dir(files.join(self._work_folder, name)) as folder:
+        with files.atomic_dir(files.join(self.work_folder, name)) as folder:
             content = io.BytesIO()
             for record in records:
                 write_record(content, record)
             examples = files.join(folder, EXAMPLES)
             files.write_bytes(files.join(examples, _SHARD), content.getvalue())
-            files.copy_file(self._label_map_path, files.join(examples, LABEL_MAP))
-            write_as_run(one_batch_config(self._config), files.join(folder, PIPELINE_CONFIG))
-            if update.is_last and self._write_weights:
-                self._write_weights(files.join(folder, DETECTOR))
+            files.copy_file(self.label_map_path, files.join(examples, LABEL_MAP))
+            write_as_run(one_batch_config(self.config), files.join(folder, PIPELINE_CONFIG))
+            if update.is_last and self.write_weights:
+                self.write_weights(files.join(folder, DETECTOR))
         return name
 
     def _command(self, name: str, update: SkippedUpdate) -> str:
-        folder = files.join(self._work_folder, name)
+        folder = files.join(self.work_folder, name)
         start = (
-            ["--warm-start", files.join(folder, DETECTOR)] if update.is_last and self._write_weights else []
+            ["--warm-start", files.join(folder, DETECTOR)] if update.is_last and self.write_weights else []
         )
         config, examples = files.join(folder, PIPELINE_CONFIG), files.join(folder, EXAMPLES)
         words = ["detflow", "train", "--config", config, "--examples", examples, *start, "--output", "OUTPUT"]
         return shlex.join(words)
 
     def _write(self) -> None:
-        if self._found or files.exists(SKIPPED_BATCHES.path(self._work_folder)):
-            SKIPPED_BATCHES.write(self._work_folder, self._found)
+        if self._found or files.exists(SKIPPED_BATCHES.path(self.work_folder)):
+            SKIPPED_BATCHES.write(self.work_folder, self._found)
 
 
 def skipped_table(folder: str) -> dict[str, str]:

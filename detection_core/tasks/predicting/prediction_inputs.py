@@ -47,17 +47,13 @@ def find_inputs(given: Iterable[str], output_dir: str) -> dict[str, str]:
 
 
 def _find(path: str, output_dir: str) -> dict[str, str]:
-    if files.is_dir(path):
-        found = _files_below(path, output_dir)
-    elif not _PATTERN.search(path) or files.exists(path):
-        found = {path: os.path.basename(path)}
-    else:
-        found = {}
-        for match in files.glob(path):
-            if files.is_dir(match):
-                found |= _files_below(match, output_dir)
-            elif match.lower().endswith(_ENDINGS):
-                found[match] = os.path.basename(match)
+    is_pattern = _PATTERN.search(path) and not (files.is_dir(path) or files.exists(path))
+    found: dict[str, str] = {}
+    for match in files.glob(path) if is_pattern else [path]:
+        if files.is_dir(match):
+            found |= _files_below(match, output_dir)
+        elif not is_pattern or match.lower().endswith(_ENDINGS):
+            found[match] = os.path.basename(match)
     if not found:
         raise DataError("expected images or videos, found none; check the folder or pattern", where=path)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,12 @@ CALIBRATION_IMAGES = 500
 """Default number of calibration images of an int8 file."""
 
 _INT8_FORMATS = {"uint8": "int8", "int8": "int8_int8_input", "float32": "int8_float32_input"}
-_OUTPUTS = ("uint8", "float32")
-_OPERATIONS = ("TFLITE_BUILTINS", "TFLITE_BUILTINS_INT8")
+_ALLOWED = {
+    "inference_input_type": tuple(_INT8_FORMATS),
+    "inference_output_type": ("uint8", "float32"),
+    "supported_ops": ("TFLITE_BUILTINS", "TFLITE_BUILTINS_INT8"),
+    "supported_types": ("float16",),
+}
 
 
 class ExportFormat(enum.Enum):
@@ -32,8 +37,11 @@ class ExportFormat(enum.Enum):
     TFJS = "TFJS"
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class QuantizationConfig:
-    """Post-training quantization of a file.
+    """Post-training quantization of a file, with Model Maker's arguments.
+
+    Types are TensorFlow's, or their names.
 
     Attributes:
         optimizations: of the converter; an empty list means a float32 file.
@@ -42,39 +50,33 @@ class QuantizationConfig:
         inference_input_type: uint8, int8 or float32, the input type of an int8 file; None: uint8.
         inference_output_type: uint8, float32 or None, without effect: detections are float32.
         supported_types: float16, or None.
+
+    Raises:
+        ConfigError: for an unsupported type or set of operations, naming the argument.
     """
 
-    def __init__(
-        self,
-        optimizations: Any = None,
-        representative_data: DataLoader | None = None,
-        quantization_steps: int | None = None,
-        inference_input_type: Any = None,
-        inference_output_type: Any = None,
-        supported_ops: Any = None,
-        supported_types: Any = None,
-        experimental_new_quantizer: bool | None = None,
-    ) -> None:
-        """Take Model Maker's arguments; types are TensorFlow's, or their names.
+    optimizations: Any = None
+    representative_data: DataLoader | None = None
+    quantization_steps: int | None = None
+    inference_input_type: Any = None
+    inference_output_type: Any = None
+    supported_ops: Any = None
+    supported_types: Any = None
+    experimental_new_quantizer: bool | None = None
 
-        Raises:
-            ConfigError: for an unsupported type or set of operations, naming the argument.
-        """
-        _check("inference_input_type", _listed(inference_input_type), tuple(_INT8_FORMATS))
-        _check("inference_output_type", _listed(inference_output_type), _OUTPUTS)
-        _check("supported_ops", _listed(supported_ops), _OPERATIONS)
-        _check("supported_types", _listed(supported_types), ("float16",))
-        check_counts(quantization_steps=quantization_steps)
-        self.optimizations = ["DEFAULT"] if optimizations is None else _listed(optimizations)
-        self.representative_data = representative_data
-        if representative_data is not None and quantization_steps is None:
-            quantization_steps = CALIBRATION_IMAGES
-        self.quantization_steps = quantization_steps
-        self.inference_input_type = inference_input_type
-        self.inference_output_type = inference_output_type
-        self.supported_ops = supported_ops
-        self.supported_types = supported_types
-        self.experimental_new_quantizer = experimental_new_quantizer
+    def __post_init__(self) -> None:
+        for argument, allowed in _ALLOWED.items():
+            for name in _listed(getattr(self, argument)):
+                if name not in allowed:
+                    raise ConfigError(
+                        f"expected {' or '.join(allowed)}, found {shorten(name)}; leave it out for what files"
+                        " have",
+                        where=argument,
+                    )
+        check_counts(quantization_steps=self.quantization_steps)
+        self.optimizations = ["DEFAULT"] if self.optimizations is None else _listed(self.optimizations)
+        if self.representative_data is not None and self.quantization_steps is None:
+            self.quantization_steps = CALIBRATION_IMAGES
 
     @classmethod
     def for_dynamic(cls) -> QuantizationConfig:
@@ -136,12 +138,3 @@ def _listed(value: Any) -> list[str]:
         return []
     values = value if isinstance(value, Sequence | set) and not isinstance(value, str) else [value]
     return [str(getattr(item, "name", item)) for item in values]
-
-
-def _check(argument: str, found: Sequence[str], allowed: Sequence[str]) -> None:
-    for name in found:
-        if name not in allowed:
-            raise ConfigError(
-                f"expected {' or '.join(allowed)}, found {shorten(name)}; leave it out for what files have",
-                where=argument,
-            )

@@ -20,7 +20,7 @@ from detection_core.storage import files
 from detection_core.tasks import cross_validation
 from pipeline.cli import standalone
 from pipeline.cli.base import output_folder
-from pipeline.cli.data import examples_of, source_arguments
+from pipeline.cli.data import examples_of, report
 from pipeline.cli.workflow import _describe_search
 from pipeline.tuning.search import TrialRecord
 from pipeline.tuning.settings_search import TuneResult
@@ -191,7 +191,8 @@ def test_splits_are_taken_as_they_are_named_and_what_cannot_be_read_is_one_messa
         with pytest.raises(DetectionError, match=said), source(tmp_path / "empty", tmp_path, **flags):
             pass
         assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "empty"]
-    assert next(iter(source_arguments())).options["choices"] == sorted(READERS)
+    flags = {argument.flags[0]: argument.options for argument in report.all_arguments()}
+    assert flags["--format"]["choices"] == sorted(READERS)
 
 
 def test_an_object_store_gets_everything_at_the_end_and_nothing_of_a_failure():

@@ -187,10 +187,9 @@ def test_arguments_that_cost_time_are_made_when_the_verb_is_used():
 
     def costly():
         made.append(1)
-        yield argument("--b")
+        yield from (argument("a"), argument("--b"), argument("--c"))
 
-    flags = (argument("a"), costly, argument("--c"))
-    verb = Verb(name="v", summary="s", example="e", arguments=flags, command=print)
+    verb = Verb(name="v", summary="s", example="e", all_arguments=costly, command=print)
     assert not made
     assert [a.flags for a in verb.all_arguments()] == [("a",), ("--b",), ("--c",)] and made == [1]
     assert Result(text="", data=None).exit_code == 0

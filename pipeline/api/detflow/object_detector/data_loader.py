@@ -128,12 +128,9 @@ class DataLoader:
             ConfigError: for an argument that cannot be used, naming it.
             DataError: when files are missing, or more than one image in a hundred cannot be used.
         """
-        path = os.fspath(filename)
-        folder = _text(images_dir)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
-        sets = annotated_sets.read_csv(path, folder, delimiter, quotechar)
-        sets = {name: part.taken(most=max_num_images) for name, part in sets.items()}
-        return cls._of_sets(sets, cache_dir, cache_prefix_filename, num_shards)
+        sets = annotated_sets.read_csv(os.fspath(filename), _text(images_dir), delimiter, quotechar)
+        return cls._of_sets(sets, max_num_images, cache_dir, cache_prefix_filename, num_shards)
 
     @classmethod
     def from_cache(cls, cache_prefix: Path) -> Self:
@@ -174,8 +171,8 @@ class DataLoader:
         path, folder = os.fspath(annotations_file), os.fspath(images_dir)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
         found = annotated_sets.read_set("coco", "", {"annotations": path, "images": folder})
-        sets = {annotated_sets.TRAIN: found.taken(most=max_num_images)}
-        (loader,) = filter(None, cls._of_sets(sets, cache_dir, None, num_shards))
+        sets = {annotated_sets.TRAIN: found}
+        (loader,) = filter(None, cls._of_sets(sets, max_num_images, cache_dir, None, num_shards))
         return loader
 
     @classmethod
@@ -206,11 +203,9 @@ class DataLoader:
             ConfigError: for an argument that cannot be used, naming it.
             DataError: when there is no data set, or more than one image in a hundred cannot be used.
         """
-        root = os.fspath(path)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
-        sets = annotated_sets.read_folder(root, data_format)
-        sets = {name: part.taken(most=max_num_images) for name, part in sets.items()}
-        return cls._of_sets(sets, cache_dir, None, num_shards)
+        sets = annotated_sets.read_folder(os.fspath(path), data_format)
+        return cls._of_sets(sets, max_num_images, cache_dir, None, num_shards)
 
     @classmethod
     def from_tfrecords(cls, pattern: Path, label_map: Classes | Path) -> DataLoader:
@@ -246,9 +241,15 @@ class DataLoader:
 
     @classmethod
     def _of_sets(
-        cls, sets: Mapping[str, AnnotatedSet], cache_dir: Path | None, name: str | None, num_shards: int
+        cls,
+        sets: Mapping[str, AnnotatedSet],
+        most: int | None,
+        cache_dir: Path | None,
+        name: str | None,
+        num_shards: int,
     ) -> list[DataLoader | None]:
-        """Return a loader for each set, and write its cache if needed."""
+        """Return a loader for each set's first images, and write its cache if needed."""
+        sets = {split: part.taken(most=most) for split, part in sets.items()}
         classes = annotated_sets.class_ids(sets.values())
         made_from = annotated_sets.fingerprint(sets, classes=sorted(classes.items()), shards=num_shards)
         folder, _, name = make_prefix(cache_dir, name, made_from).rpartition("/")

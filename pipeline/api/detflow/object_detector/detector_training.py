@@ -2,8 +2,6 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from detection_core.artifacts.detector import EXTRA, SERVING
 from detection_core.config.automl.translation import RunFlags, translate
@@ -68,7 +66,11 @@ def make_config(
     changes = spec.config.changes()
     changes.pop("tflite_max_detections", None)
     changes |= {"num_classes": max(train_data.label_map), "label_map": dict(train_data.label_map)}
-    changes |= _trained_variables(changes, start)
+    if start == Start() and changes.get("var_freeze_expr") == FROZEN:
+        _logger.warning(
+            "training starts from random weights, so the whole model is trained, not its heads alone"
+        )
+        changes["var_freeze_expr"] = None
     flags = RunFlags(
         batch_size=batch_size,
         num_examples_per_epoch=len(train_data),
@@ -81,26 +83,14 @@ def make_config(
     for note in found.notes:
         _logger.warning("without effect: %s", note)
     config = found.config
-    _use_fixed_size(config)
+    # Consumers of TensorFlow Lite files resize images to the input without keeping their ratio.
+    resizer = config.model.efficientdet.image_resizer
+    height, width = resizer.automl_resizer.height, resizer.automl_resizer.width
+    resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = height, width
     point_at(config, validation_data or train_data, label_map_path, training=False)
     if start.checkpoint:
         _start_from(config, start.checkpoint)
     return check_pipeline_config(config, where=spec.model_name)
-
-
-def _trained_variables(changes: Mapping[str, Any], start: Start) -> dict[str, Any]:
-    """Return the frozen variables: none if the backbone starts from random weights."""
-    if start != Start() or changes.get("var_freeze_expr") != FROZEN:
-        return {}
-    _logger.warning("training starts from random weights, so the whole model is trained, not its heads alone")
-    return {"var_freeze_expr": None}
-
-
-def _use_fixed_size(config: PipelineConfig) -> None:
-    """Resize images to the input without keeping their ratio, as consumers of TensorFlow Lite files do."""
-    resizer = config.model.efficientdet.image_resizer
-    height, width = resizer.automl_resizer.height, resizer.automl_resizer.width
-    resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = height, width
 
 
 def _start_from(config: PipelineConfig, checkpoint: str) -> None:

@@ -165,9 +165,8 @@ class ObjectDetector:
         check_count("epochs", epochs)
         check_count("batch_size", batch_size)
         library_calls.check_batch(train_data, batch_size, "batch_size")
-        for name, data in (("train_data", train_data), ("validation_data", validation_data)):
-            if data is not None:
-                library_calls.check_classes(data, self.label_map, name)
+        library_calls.check_classes(train_data, self.label_map, "train_data")
+        library_calls.check_classes(validation_data, self.label_map, "validation_data")
         config = self._config(train_data, validation_data, epochs=epochs, batch_size=batch_size)
         start = find_start(self.model_spec.uri)
         _logger.info("training starts from %s", start.detector or start.checkpoint or "random weights")

@@ -144,13 +144,10 @@ class EfficientDetSpec:
                 )
         for name, count in (("epochs", epochs), ("batch_size", batch_size), (_OURS, tflite_max_detections)):
             check_count(name, count)
-        _warn(
-            use_xla=use_xla,
-            profile=profile,
-            debug=debug,
-            verbose=verbose,
-            steps_per_execution=steps_per_execution != 1,
-        )
+        said = {"use_xla": use_xla, "profile": profile, "debug": debug, "verbose": verbose}
+        said["steps_per_execution"] = steps_per_execution != 1
+        if without_effect := [name for name, value in said.items() if value]:
+            _logger.warning("without effect: %s", ", ".join(without_effect))
         self.model_name, self.uri = model_name, os.fspath(uri)
         self.epochs, self.batch_size = epochs, batch_size
         self.tf_random_seed = tf_random_seed
@@ -164,12 +161,6 @@ class EfficientDetSpec:
             }
         )
         self.model_dir = os.fspath(model_dir or tempfile.mkdtemp(prefix="detflow-"))
-
-
-def _warn(**said: Any) -> None:
-    without_effect = [name for name, value in said.items() if value]
-    if without_effect:
-        _logger.warning("without effect: %s", ", ".join(without_effect))
 
 
 def _merged(changes: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,16 +178,11 @@ def _lite(number: int) -> Callable[..., EfficientDetSpec]:
     return made
 
 
-EfficientDetLite0Spec = _lite(0)
-EfficientDetLite1Spec = _lite(1)
-EfficientDetLite2Spec = _lite(2)
-EfficientDetLite3Spec = _lite(3)
-EfficientDetLite4Spec = _lite(4)
-MODELS: Mapping[str, Callable[..., EfficientDetSpec]] = {
-    "efficientdet_lite0": EfficientDetLite0Spec,
-    "efficientdet_lite1": EfficientDetLite1Spec,
-    "efficientdet_lite2": EfficientDetLite2Spec,
-    "efficientdet_lite3": EfficientDetLite3Spec,
-    "efficientdet_lite4": EfficientDetLite4Spec,
-}
+MODELS: Mapping[str, Callable[..., EfficientDetSpec]] = {f"efficientdet_lite{n}": _lite(n) for n in range(5)}
 """Model Maker's model names to functions that make their specifications."""
+
+EfficientDetLite0Spec = MODELS["efficientdet_lite0"]
+EfficientDetLite1Spec = MODELS["efficientdet_lite1"]
+EfficientDetLite2Spec = MODELS["efficientdet_lite2"]
+EfficientDetLite3Spec = MODELS["efficientdet_lite3"]
+EfficientDetLite4Spec = MODELS["efficientdet_lite4"]

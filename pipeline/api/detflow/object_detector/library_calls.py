@@ -85,9 +85,9 @@ def write_labels(label_map: LabelMap, folder: str) -> str:
     return path
 
 
-def check_classes(data: DataLoader, label_map: dict[int, str], where: str) -> None:
-    """Refuse images of other classes than a detector's; DataError names the argument."""
-    if data.label_map != label_map:
+def check_classes(data: DataLoader | None, label_map: dict[int, str], where: str) -> None:
+    """Refuse images, if given, of other classes than a detector's; DataError names the argument."""
+    if data is not None and data.label_map != label_map:
         raise DataError(
             f"expected the detector's classes {_shown(label_map)}, found {_shown(data.label_map)}; read the"
             " images with the label map of the training",

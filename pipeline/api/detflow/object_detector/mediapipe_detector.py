@@ -54,7 +54,8 @@ class MediaPipeDetector:
         self.label_map, self._data = data.label_map, data
         self._folder = self._hparams.export_dir
         self._quantized = ""
-        self._start = _start(options.start_from)
+        start = options.start_from
+        self._start = Start(checkpoint=start) if start.startswith(_ZOO) else find_start(start)
         self.detector_dir = files.join(self._folder, _FLOAT, "model")
         model_options = options.model_options or ModelOptions()
         classes = max(data.label_map)
@@ -83,7 +84,7 @@ class MediaPipeDetector:
             ModelError: when the loss is not finite, or starting weights do not fit.
         """
         detector = cls(SupportedModels.get(options.supported_model), train_data, options)
-        detector._check(validation_data)
+        library_calls.check_classes(validation_data, detector.label_map, "validation_data")
         start = detector._start.detector or detector._start.checkpoint or "random weights"
         _logger.info("training starts from %s; MediaPipe's own weights are not fetched", start)
         config = detector._reading(detector._config, train_data, validation_data)
@@ -114,7 +115,7 @@ class MediaPipeDetector:
                 where="quantization_aware_training",
             )
         library_calls.check_classes(train_data, self.label_map, "train_data")
-        self._check(validation_data)
+        library_calls.check_classes(validation_data, self.label_map, "validation_data")
         library_calls.check_batch(train_data, qat_hparams.batch_size, "qat_hparams.batch_size")
         config = make_quantized_config(self._config, qat_hparams, images=len(train_data))
         config = self._reading(config, train_data, validation_data)
@@ -193,10 +194,6 @@ class MediaPipeDetector:
         path = files.join(os.fspath(export_dir), label_filename)
         files.write_text(path, "".join(f"{name}\n" for name in names))
 
-    def _check(self, validation_data: DataLoader | None) -> None:
-        if validation_data is not None:
-            library_calls.check_classes(validation_data, self.label_map, "validation_data")
-
     def _reading(
         self, config: PipelineConfig, train_data: DataLoader, validation_data: DataLoader | None
     ) -> PipelineConfig:
@@ -204,7 +201,3 @@ class MediaPipeDetector:
         library_calls.point_at(config, train_data, labels, training=True)
         library_calls.point_at(config, validation_data or train_data, labels, training=False)
         return config
-
-
-def _start(start_from: str) -> Start:
-    return Start(checkpoint=start_from) if start_from.startswith(_ZOO) else find_start(start_from)

@@ -216,9 +216,8 @@ def make_quantized_config(config: PipelineConfig, hparams: QATHParams, *, images
     """
     result = PipelineConfig()
     result.CopyFrom(config)
-    result.train_config.ClearField("optimizer")
-    result.train_config.ClearField("fine_tune_checkpoint")
-    result.train_config.ClearField("fine_tune_checkpoint_type")
+    for field in ("optimizer", "fine_tune_checkpoint", "fine_tune_checkpoint_type"):
+        result.train_config.ClearField(field)
     _set_length(result, hparams.batch_size, max(1, images // hparams.batch_size) * hparams.epochs)
     rate = result.train_config.optimizer.momentum_optimizer.learning_rate.exponential_decay_learning_rate
     rate.initial_learning_rate = hparams.learning_rate * hparams.batch_size / IMAGES_OF_A_RATE

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import yaml
 
@@ -40,7 +39,9 @@ def read_classes(label_map: Classes) -> dict[int, str]:
         ConfigError: for an invalid label map, such as one with an id below 0 or a repeated name.
     """
     if isinstance(label_map, str | Mapping):
-        _check_ids(label_map)
+        for number in label_map if isinstance(label_map, Mapping) else ():
+            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                raise _refusal("ids that are whole numbers, from 1", number)
         names = resolve_label_map(label_map, WHERE)
     elif isinstance(label_map, Sequence):
         names = dict(enumerate(label_map, start=1))
@@ -61,12 +62,6 @@ def read_classes(label_map: Classes) -> dict[int, str]:
 def as_label_map(classes: Mapping[int, str]) -> LabelMap:
     """Return class ids and names in the format of the tasks."""
     return to_label_map(classes, WHERE)
-
-
-def _check_ids(label_map: Mapping[Any, Any] | str) -> None:
-    for number in label_map if isinstance(label_map, Mapping) else ():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise _refusal("ids that are whole numbers, from 1", number)
 
 
 def _refusal(expected: str, found: object) -> ConfigError:
