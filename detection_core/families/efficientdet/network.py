@@ -165,10 +165,9 @@ class FeatureNetwork:
         channels = self._settings.fpn_num_filters
         if features.shape[-1] == channels:
             return features
-        projected = self._layers.conv(name, channels, 1, use_bias=True)(features)
-        if not self._settings.apply_bn_for_resampling:
-            return projected
-        return self._layers.norm(f"{name}_bn")(projected)
+        if self._settings.apply_bn_for_resampling:
+            return self._layers.conv_norm(features, name, channels, 1, use_bias=True)
+        return self._layers.conv(name, channels, 1, use_bias=True)(features)
 
 
 def activation_name(act_type: str) -> str:

@@ -6,7 +6,7 @@ Tucker blocks are from MobileDet, https://arxiv.org/abs/2004.14525.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import tensorflow as tf
@@ -50,6 +50,11 @@ class Bottleneck:
     shortcut: bool = True
 
 
+def stage(stride: int, *blocks: Bottleneck) -> tuple[Bottleneck, ...]:
+    """Give the stride to the first block, which has no shortcut, whatever its channels are."""
+    return (dataclasses.replace(blocks[0], stride=stride, shortcut=False), *blocks[1:])
+
+
 class BottleneckBuilder:
     """Adds blocks to a network; every layer's name starts with that of its block.
 
@@ -90,9 +95,19 @@ class BottleneckBuilder:
         activation: str,
     ) -> tf.Tensor:
         """Add a convolution with normalisation and activation, with exactly `channels`."""
-        layers = self._with(activation)
-        convolution = layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
-        return layers.norm_activation(convolution(features), name)
+        layers = self._layers.changed(activation=activation)
+        return layers.conv_block(features, name, channels, kernel_size, stride=stride, use_bias=False)
+
+    def levels(
+        self, stem: tf.Tensor, blocks: Iterable[Bottleneck]
+    ) -> tuple[dict[int, tf.Tensor], list[tf.Tensor]]:
+        """Add blocks to a stem of level 1; return the last features of each level, and each block's first."""
+        levels, inside = {1: stem}, []
+        for index, block in enumerate(blocks):
+            first, features = self.block(levels[max(levels)], f"backbone_block_{index}", block)
+            inside.append(first)
+            levels[max(levels) + (block.stride == 2)] = features
+        return levels, inside
 
     def block(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
         """Add a block.
@@ -107,22 +122,19 @@ class BottleneckBuilder:
             squeezed = self._rounded(inner.shape[-1] * GATE_RATIO)
             activation = self._gate_activation or block.activation
             inner = squeeze_excite(inner, self._layers, name, squeezed, activation, gate=self._gate)
-        project = self._layers.conv(f"{name}_project", channels, 1, use_bias=False)
-        output = self._layers.norm(f"{name}_project_bn")(project(inner))
+        output = self._layers.conv_norm(inner, f"{name}_project", channels, 1, use_bias=False)
         if block.shortcut and block.stride == 1 and features.shape[-1] == channels:
             output = tf_keras.layers.Add(name=f"{name}_add")([output, features])
         return first, output
 
     def inverted(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
         """Add an inverted residual up to its projection; see `block`."""
-        expanded, layers = self._expanded(features, name, block, 1, 1), self._with(block.activation)
-        drawn = layers
+        expanded = self._expanded(features, name, block, 1, 1)
+        layers = self._layers.changed(activation=block.activation)
         if self._depthwise_initializer is not None:
-            initializer = self._depthwise_initializer(block.kernel_size)
-            hyperparams = dataclasses.replace(layers.hyperparams, initializer=initializer)
-            drawn = dataclasses.replace(layers, hyperparams=hyperparams)
-        depthwise = drawn.depthwise(f"{name}_depthwise", block.kernel_size, stride=block.stride)
-        return expanded, layers.norm_activation(depthwise(expanded), f"{name}_depthwise")
+            layers = layers.changed(initializer=self._depthwise_initializer(block.kernel_size))
+        name = f"{name}_depthwise"
+        return expanded, layers.depthwise_block(expanded, name, block.kernel_size, stride=block.stride)
 
     def fused(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
         """Add a fused block up to its projection; see `block`."""
@@ -154,11 +166,6 @@ class BottleneckBuilder:
         return self.conv(
             features, f"{name}_expand", channels, kernel_size, stride=stride, activation=block.activation
         )
-
-    def _with(self, activation: str) -> NetworkLayers:
-        layers = self._layers
-        hyperparams = dataclasses.replace(layers.hyperparams, activation=activation)
-        return dataclasses.replace(layers, hyperparams=hyperparams)
 
 
 _Inside = Callable[[BottleneckBuilder, tf.Tensor, str, Bottleneck], tuple[tf.Tensor, tf.Tensor]]
