@@ -26,12 +26,7 @@ from detection_core.detectors.checkpoint_names import (
 )
 from detection_core.families.efficientdet.model import EfficientDetModel
 from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings
-from detection_core.parts.layers.layer_names import (
-    LayerName,
-    in_backbone,
-    parse_layer_name,
-    parse_variable_name,
-)
+from detection_core.parts.layers import layer_names
 from detection_core.training.checkpoint_variables import AVERAGED, OPTIMIZER_SLOT, escaped_child
 
 _REGULARIZED = ("kernel", "weight")
@@ -77,7 +72,7 @@ def regularized(variables: Iterable[AutomlVariable]) -> Iterator[AutomlVariable]
 
 
 def _named(variable: tf.Variable, layer: str, scope: _Scope) -> AutomlVariable:
-    leaf = parse_variable_name(variable).weight
+    leaf = layer_names.parse_variable_name(variable).weight
     if layer.endswith("_pointwise") and leaf == "kernel":
         leaf = "pointwise_kernel"
     return AutomlVariable(f"{scope.path}/{leaf}", f"{scope.name}/{leaf}", variable)
@@ -105,7 +100,9 @@ class _Names:
         yield from self._segmentation()
 
     def _backbone(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
-        parsed = [parse_layer_name(layer) for layer in self.layers if in_backbone(layer)]
+        parsed = [
+            layer_names.parse_layer_name(layer) for layer in self.layers if layer_names.in_backbone(layer)
+        ]
         positions = sorted({name.indices for name in parsed if name and name.indices})
         for index, position in enumerate(positions):
             own = [name for name in parsed if name and name.indices == position]
@@ -115,7 +112,7 @@ class _Names:
         yield ("backbone_stem_bn",), _Scope(f"{path}/_bn", f"{name}/tpu_batch_normalization")
 
     def _block(
-        self, index: int, layer: str, own: list[LayerName]
+        self, index: int, layer: str, own: list[layer_names.LayerName]
     ) -> Iterator[tuple[tuple[str, ...], _Scope]]:
         """Number layers of a kind in creation order; the number 0 is left out."""
         path, name = f"backbone/_blocks/{index}", f"{self.settings.backbone_name}/blocks_{index}"
