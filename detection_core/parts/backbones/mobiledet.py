@@ -138,7 +138,7 @@ def mobiledet(
 
     architecture = ARCHITECTURES[hardware]
     builder = BottleneckBuilder(
-        layers, channels=channels, rounded=_rounded, depthwise_initializer=_depthwise_initializer
+        layers=layers, channels=channels, rounded=_rounded, depthwise_initializer=_depthwise_initializer
     )
     stem, activation = channels(architecture.stem_channels), architecture.activation
     features = builder.conv(inputs, "backbone_stem", stem, 3, stride=2, activation=activation)

@@ -107,7 +107,11 @@ def mobilenet_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV3O
         first block of the next stride.
     """
     builder = BottleneckBuilder(
-        layers, channels=options.channels, rounded=round_channels, gate="hard_sigmoid", gate_activation="relu"
+        layers=layers,
+        channels=options.channels,
+        rounded=round_channels,
+        gate="hard_sigmoid",
+        gate_activation="relu",
     )
     stem = options.channels(STEM_CHANNELS)
     features = builder.conv(inputs, "backbone_stem", stem, 3, stride=2, activation=options.activation)
@@ -155,7 +159,7 @@ def mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, options: Channel
     def channels(nominal: int) -> int:
         return round_channels(nominal * options.depth_multiplier, least=options.min_depth)
 
-    builder = BottleneckBuilder(layers, channels=channels, rounded=round_channels)
+    builder = BottleneckBuilder(layers=layers, channels=channels, rounded=round_channels)
     features = builder.conv(inputs, "backbone_stem", channels(EDGETPU_STEM), 3, stride=2, activation="relu")
     levels, inside = builder.levels(features, EDGETPU_BLOCKS)
     return Endpoints(levels, {level: inside[index] for level, index in EDGETPU_EXPANDED.items()})

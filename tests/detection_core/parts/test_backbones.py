@@ -217,7 +217,9 @@ INVERTED, FUSED, TUCKER = ({"kind": kind, "kernel_size": 5} for kind in ("invert
 def _block(**options):
     """Return the network of a block on 16 channels, and what it gives."""
     layers = NetworkLayers(hyperparams=mobilenet.DEFAULT_HYPERPARAMS)
-    builder = BottleneckBuilder(layers, channels=lambda nominal: nominal, rounded=mobilenet.round_channels)
+    builder = BottleneckBuilder(
+        layers=layers, channels=lambda nominal: nominal, rounded=mobilenet.round_channels
+    )
     inputs = tf_keras.Input((8, 8, 16))
     ends = builder.block(inputs, "backbone_block_0", Bottleneck(**options))
     return tf_keras.Model(inputs, list(ends))
