@@ -31,6 +31,8 @@ SET_PREFIXES: Mapping[str, str] = {name: options["prefix"] for name, options in 
 
 _LISTED = SHAPE_METRICS | TIDE_METRICS
 """Metric set to its metrics, but those of single classes."""
+MEASURED = tuple(sorted((COCO_SET, LVIS_SET, *_LISTED, *SET_PREFIXES)))
+"""Metric sets that are measured, besides registered ones."""
 
 MASK_SETS = frozenset(
     ("coco_mask_metrics", LVIS_SET, "tide_mask_metrics", *(n for n, o in VOC_SETS.items() if o.get("masks")))
@@ -69,7 +71,7 @@ def register_metric_set(
     prefixes = {*SET_PREFIXES.values(), *(known.prefix for known in REGISTERED_SETS.values())}
     reserved = {metric_prefix(begin) for begin in _OF_CLASSES}
     reserved |= {metric_prefix(metrics[0]) for metrics in _LISTED.values()}
-    if name in {COCO_SET, LVIS_SET, *_LISTED, *SET_PREFIXES, *REGISTERED_SETS}:
+    if name in (*MEASURED, *REGISTERED_SETS):
         raise ValueError(
             f"expected a new name for a set of metrics, found {name!r}, which is taken; rename it"
         )
