@@ -20,11 +20,6 @@ FIRST_VERSION = 1
 _MOST_BYTES = 1 << 30
 
 
-def _read_text(path: str) -> str:
-    """Return a regular file as text; reading a pipe would block forever."""
-    return files.read_regular(path, _MOST_BYTES).decode()
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Named(Generic[T]):
     """A file of an artifact.
@@ -117,7 +112,7 @@ class JsonFile(_Named[T]):
     def read_file(self, path: str) -> T:
         """Read a file by its path; errors are those of `parse`, and OSError if there is none."""
         try:
-            text = _read_text(path)
+            text = files.read_regular(path, _MOST_BYTES).decode()  # reading a pipe would block forever
         except (OSError, UnicodeDecodeError) as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError) or is_exhausted(error):
                 raise
@@ -151,10 +146,6 @@ class JsonFile(_Named[T]):
 class JsonLines(_Named[T]):
     """A file with one JSON object per line. A line without a version has version 1."""
 
-    @property
-    def _line(self) -> JsonFile[T]:
-        return JsonFile(name=self.name, content=self.content, writer=self.writer, remedy=self.remedy)
-
     def format_line(self, value: T) -> str:
         """Return the text of a line, including its newline."""
         return json.dumps(encode(value)) + "\n"
@@ -169,7 +160,8 @@ class JsonLines(_Named[T]):
 
     def parse_line(self, text: str | bytes, where: str) -> T:
         """Read a line; errors as in `JsonFile.parse`."""
-        return self._line.parse(text, where)
+        line = JsonFile(name=self.name, content=self.content, writer=self.writer, remedy=self.remedy)
+        return line.parse(text, where)
 
     def read(self, folder: str) -> list[T]:
         """Read the file of an artifact's folder; a missing file is empty.

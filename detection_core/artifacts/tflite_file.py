@@ -308,7 +308,9 @@ def network_operators(graph: TFLiteGraph) -> list[int]:
             needed.update(i for i in operator.inputs if i >= 0)
     made = {tensor for position in inside for tensor in graph.operators[position].outputs}
     for position, operator in enumerate(graph.operators):
-        if position not in inside and operator.name in _MOVES and made.issuperset(_computed(graph, operator)):
+        # An operation with only constant inputs belongs to no part.
+        computed = {i for i in operator.inputs if i >= 0 and not graph.tensors[i].is_constant}
+        if position not in inside and operator.name in _MOVES and computed and computed <= made:
             inside.add(position)
             made.update(operator.outputs)
     return sorted(inside)
@@ -325,9 +327,3 @@ def network_outputs(graph: TFLiteGraph) -> list[int]:
     for position in sorted(set(range(len(graph.operators))) - set(inside)):
         behind.update(graph.operators[position].inputs)
     return [tensor for tensor in made if tensor in behind]
-
-
-def _computed(graph: TFLiteGraph, operator: OperatorInfo) -> set[int]:
-    """Return the non-constant inputs; an operation with only constant inputs belongs to no part."""
-    found = {i for i in operator.inputs if i >= 0 and not graph.tensors[i].is_constant}
-    return found or {-1}

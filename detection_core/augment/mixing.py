@@ -6,6 +6,7 @@ the mixing one, with another seed: they never look the same twice.
 """
 
 import dataclasses
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -79,7 +80,7 @@ class MixedAugmentations:
             if not isinstance(step, Mixing):
                 sample = step(sample, own)
                 continue
-            partner = self._partners(i, pool, number, own, mixes)
+            partner = functools.partial(self._partner, i, pool, number, own, mixes)
             sample = tf.cond(
                 mixes,
                 lambda s=sample, step=step, partner=partner, own=own: step(s, partner, own),
@@ -87,16 +88,12 @@ class MixedAugmentations:
             )
         return sample
 
-    def _partners(
-        self, count: int, pool: Pool, number: tf.Tensor, seed: tf.Tensor, mixes: tf.Tensor
-    ) -> Callable[[int], Sample]:
-        """Return the function that gives a sample's partners, after the first `count` steps."""
-
-        def partner(i: int) -> Sample:
-            own = tf.random.fold_in(seed, _PARTNER + i)
-            return self._changed(count, pool, partner_number(pool.size, number, i, seed), own, mixes)
-
-        return partner
+    def _partner(
+        self, count: int, pool: Pool, number: tf.Tensor, seed: tf.Tensor, mixes: tf.Tensor, i: int
+    ) -> Sample:
+        """Return partner `i` of a sample, after the first `count` steps."""
+        own = tf.random.fold_in(seed, _PARTNER + i)
+        return self._changed(count, pool, partner_number(pool.size, number, i, seed), own, mixes)
 
 
 def partner_number(size: tf.Tensor, number: tf.Tensor, i: int, seed: tf.Tensor) -> tf.Tensor:

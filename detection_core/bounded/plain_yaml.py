@@ -114,9 +114,12 @@ class _Reader:
         return nodes[0] if nodes else None
 
     def documents(self, text: str) -> list[yaml.Node]:
-        with self._parsing():
+        try:
             self._count(text)
             nodes = list(yaml.compose_all(text, Loader=_Loader))
+        except (yaml.YAMLError, UnicodeError) as e:
+            problem = " ".join(str(getattr(e, "problem", None) or e).split())[:300]
+            raise self._refusal(getattr(e, "problem_mark", None), f"not valid YAML: {problem}") from e
         sizes: dict[int, tuple[int, int, int] | None] = {}
         values = characters = 0
         for node in nodes:
@@ -124,14 +127,6 @@ class _Reader:
             values, characters = values + size[1], characters + size[2]
             self._check(node, size[0], values, characters)
         return nodes
-
-    @contextlib.contextmanager
-    def _parsing(self) -> Iterator[None]:
-        try:
-            yield
-        except (yaml.YAMLError, UnicodeError) as e:
-            problem = " ".join(str(getattr(e, "problem", None) or e).split())[:300]
-            raise self._refusal(getattr(e, "problem_mark", None), f"not valid YAML: {problem}") from e
 
     def _refusal(self, mark: Any, problem: str) -> DetectionError:
         where = f"{self._where}:{mark.line + 1}:{mark.column + 1}" if mark else self._where

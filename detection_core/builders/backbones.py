@@ -15,7 +15,7 @@ from detection_core.parts.backbones import (
     resnet_v1,
 )
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.parts.layers.layer_hyperparams import ChannelOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 
@@ -109,7 +109,7 @@ def _mobile(
 BACKBONES: dict[str, BackboneEntry] = {
     "mobilenet_v1": _mobile("mobilenet_v1", _mobilenet_v1),
     **{
-        name: _mobile(name, _scaled(backbone, mobilenet.MobileNetOptions))
+        name: _mobile(name, _scaled(backbone, ChannelOptions))
         for name, backbone in (
             ("mobilenet_v2", mobilenet.mobilenet_v2),
             ("mobilenet_edgetpu", mobilenet_v3.mobilenet_edgetpu),

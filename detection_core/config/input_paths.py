@@ -23,9 +23,7 @@ EVALUATION_SPLITS = ("eval", "test")
 """Names of splits that are never used for training."""
 
 
-def point_at_examples(
-    config: Config, examples_dir: str, *, train_split: str = "train", eval_split: str = "eval"
-) -> Config:
+def point_at_examples(config: Config, examples_dir: str, *, eval_split: str = "eval") -> Config:
     """Return a copy of the config that reads a folder of examples.
 
     Other fields of the readers (shuffling, masks, workers, ...) stay. Only the first evaluation reader is
@@ -44,7 +42,7 @@ def point_at_examples(
         reader = result.eval_input_reader.add()
         reader.shuffle, reader.num_epochs = False, 1
         reader.num_additional_channels = result.train_input_reader.num_additional_channels
-    _point(result.train_input_reader, examples_dir, train_split)
+    _point(result.train_input_reader, examples_dir, "train")
     _point(result.eval_input_reader[0], examples_dir, eval_split)
     return with_keypoint_labels(result, files.join(examples_dir, LABEL_MAP), unset_only=True)
 

@@ -16,6 +16,7 @@ from detection_core.artifacts.evaluation import (
     TIDE_METRICS,
     metric_prefix,
 )
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError
 from detection_core.protos.eval_pb2 import EvalConfig
@@ -23,30 +24,18 @@ from detection_core.protos.eval_pb2 import EvalConfig
 COCO_SET = "coco_detection_metrics"
 _OF_CLASSES = (CATEGORY_PREFIX, GROUP_PREFIX, SLICE_PREFIX)
 
-SET_PREFIXES = {
-    "pascal_voc_detection_metrics": "PascalBoxes",
-    "weighted_pascal_voc_detection_metrics": "WeightedPascalBoxes",
-    "precision_at_recall_detection_metrics": "PrecisionAtRecallBoxes",
-    "oid_V2_detection_metrics": "OpenImagesV2",
-    "oid_challenge_detection_metrics": "OpenImagesDetectionChallenge",
-    "pascal_voc_instance_segmentation_metrics": "PascalMasks",
-    "weighted_pascal_voc_instance_segmentation_metrics": "WeightedPascalMasks",
-    "oid_challenge_segmentation_metrics": "OpenImagesInstanceSegmentationChallenge",
-}
+VOC_SETS: Mapping[str, Mapping[str, Any]] = module_table(__file__)
+"""Metric set like Pascal VOC's to its `VocOptions`."""
+SET_PREFIXES: Mapping[str, str] = {name: options["prefix"] for name, options in VOC_SETS.items()}
 """Metric set of an `eval_config` to the prefix of its metric names."""
 
 _LISTED = SHAPE_METRICS | TIDE_METRICS
 """Metric set to its metrics, but those of single classes."""
+MEASURED = tuple(sorted((COCO_SET, LVIS_SET, *_LISTED, *SET_PREFIXES)))
+"""Metric sets that are measured, besides registered ones."""
 
 MASK_SETS = frozenset(
-    (
-        "coco_mask_metrics",
-        LVIS_SET,
-        "oid_challenge_segmentation_metrics",
-        "pascal_voc_instance_segmentation_metrics",
-        "tide_mask_metrics",
-        "weighted_pascal_voc_instance_segmentation_metrics",
-    )
+    ("coco_mask_metrics", LVIS_SET, "tide_mask_metrics", *(n for n, o in VOC_SETS.items() if o.get("masks")))
 )
 """Metric sets that compare masks."""
 
@@ -82,7 +71,7 @@ def register_metric_set(
     prefixes = {*SET_PREFIXES.values(), *(known.prefix for known in REGISTERED_SETS.values())}
     reserved = {metric_prefix(begin) for begin in _OF_CLASSES}
     reserved |= {metric_prefix(metrics[0]) for metrics in _LISTED.values()}
-    if name in {COCO_SET, LVIS_SET, *_LISTED, *SET_PREFIXES, *REGISTERED_SETS}:
+    if name in (*MEASURED, *REGISTERED_SETS):
         raise ValueError(
             f"expected a new name for a set of metrics, found {name!r}, which is taken; rename it"
         )
@@ -123,7 +112,7 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
             continue
         near = near_names(name[:100], COCO_METRICS)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one is {COCO_METRICS[0]!r}"
-        known = SET_PREFIXES | {other: found.prefix for other, found in REGISTERED_SETS.items()}
+        known = {**SET_PREFIXES, **{other: found.prefix for other, found in REGISTERED_SETS.items()}}
         known |= {other: metric_prefix(of[0]) for other, of in _LISTED.items()}
         missing = [LVIS_SET] if name in LVIS_METRICS else []
         missing += [s for s, prefix in known.items() if name.startswith(f"{prefix}_") and s not in sets]

@@ -4,8 +4,10 @@ import re
 import struct
 import warnings
 import zlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import DataError
 
 MAX_PIXELS = 1 << 27
@@ -16,16 +18,8 @@ warnings.filterwarnings("ignore", r"Image size \(\d+ pixels\) exceeds limit")
 MAX_FILE_BYTES = 1 << 29
 """Maximum bytes of an image file."""
 
-IMAGE_FAULTS = {
-    "empty_image": "the image file is empty",
-    "not_an_image": "the file is in no image format that is read",
-    "truncated_image": "the image file ends too early",
-    "corrupt_image": "the structure of the image file is damaged",
-    "unsupported_image": "the image is of a rare kind that training cannot decode",
-    "decompression_bomb": "the image has more pixels than memory should be given for",
-    "undecodable_image": "the image file is complete, but a decoder cannot read its pixels",
-    "decoders_differ": "Pillow and TensorFlow read different pixels from the image file",
-}
+IMAGE_FAULTS: Mapping[str, str] = module_table(__file__)
+"""Reason for which an image cannot be used, in words."""
 
 
 class ImageHeader(NamedTuple):

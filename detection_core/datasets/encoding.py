@@ -8,13 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detection_core.data.encode import (
-    EncodedImage,
-    Features,
-    encode_features,
-    merge_example,
-    serialise_features,
-)
+from detection_core.data import encode
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
 from detection_core.data.orientation import (
     CONVERTIBLE,
@@ -26,6 +20,7 @@ from detection_core.data.orientation import (
     upright_size,
 )
 from detection_core.data.pixels import check_with_both, check_with_pillow
+from detection_core.datasets import shapes
 from detection_core.datasets.annotated_images import (
     LVIS_FIELDS,
     OPTIONAL_FIELDS,
@@ -35,14 +30,6 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.classes import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
-from detection_core.datasets.shapes import (
-    SHOWN,
-    STORED,
-    Frame,
-    find_annotation_frame,
-    place_objects,
-    turn_objects,
-)
 from detection_core.errors import ConfigError, is_exhausted
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
@@ -121,7 +108,7 @@ class CheckedExample:
     """
 
     data: bytes
-    image: EncodedImage
+    image: encode.EncodedImage
     objects: list[AnnotatedObject]
     boxes: list[Box]
     clipped: int
@@ -138,7 +125,7 @@ def make_example(
     label_ids: Mapping[str, int],
     check_pixels: Callable[[bytes], None] | None = None,
     keypoints: KeypointLayout | None = None,
-    exif_annotations: str = SHOWN,
+    exif_annotations: str = shapes.SHOWN,
 ) -> CheckedExample:
     """Read, check and encode one image. Upright JPEG and PNG files are stored unchanged.
 
@@ -157,10 +144,10 @@ def make_example(
     original = _read_file(record.example) if record.example else b""
     image, frame, converted = _load_image(record, original, check_pixels)
     turned = frame.orientation != UPRIGHT
-    as_stored = find_annotation_frame(record, frame, exif_annotations) == STORED and turned
-    drawn_on = frame if as_stored else Frame(image.width, image.height)
-    objects = place_objects(record, drawn_on.width, drawn_on.height)
-    objects = turn_objects(objects, drawn_on) if as_stored else objects
+    as_stored = shapes.find_annotation_frame(record, frame, exif_annotations) == shapes.STORED and turned
+    drawn_on = frame if as_stored else shapes.Frame(image.width, image.height)
+    objects = shapes.place_objects(record, drawn_on.width, drawn_on.height)
+    objects = shapes.turn_objects(objects, drawn_on) if as_stored else objects
     boxes, clipped = [], 0
     for item in objects:
         if item.name not in label_ids:
@@ -181,7 +168,9 @@ def make_example(
         annotated_as_stored=as_stored,
     )
     features = example_features(example, record, label_ids, keypoints)
-    data = _merged(original, features, image, turned=turned) if original else serialise_features(features)
+    data = (
+        _merged(original, features, image, turned=turned) if original else encode.serialise_features(features)
+    )
     return dataclasses.replace(example, data=data, passed_through=bool(original) and data == original)
 
 
@@ -190,7 +179,7 @@ def example_features(
     record: AnnotatedImage,
     label_ids: Mapping[str, int],
     keypoints: KeypointLayout | None = None,
-) -> Features:
+) -> encode.Features:
     """Return the features of an example by key; `record` has the image-level labels."""
     image, objects = example.image, example.objects
     columns = {
@@ -200,12 +189,12 @@ def example_features(
         **keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
         **_image_columns(record, label_ids),
     }
-    return encode_features(image, columns)
+    return encode.encode_features(image, columns)
 
 
-def _merged(original: bytes, features: Features, image: EncodedImage, *, turned: bool) -> bytes:
+def _merged(original: bytes, features: encode.Features, image: encode.EncodedImage, *, turned: bool) -> bytes:
     try:
-        return merge_example(original, features, (image.width, image.height), turned=turned)
+        return encode.merge_example(original, features, (image.width, image.height), turned=turned)
     except ValueError as e:
         raise Rejected("malformed_record", f"expected a record that can be kept, found {e}") from e
 
@@ -239,23 +228,26 @@ def _describe(item: AnnotatedObject) -> str:
 
 def _load_image(
     record: AnnotatedImage, original: bytes, check_pixels: Callable[[bytes], None] | None
-) -> tuple[EncodedImage, Frame, bool]:
+) -> tuple[encode.EncodedImage, shapes.Frame, bool]:
     """Return the upright image, the frame of its file, and whether the file had another format."""
     data = _part_of(record, original) if original else _read_file(record.path)
     try:
         header = read_header(data)
         orientation = read_orientation(data, header.format) if header.has_notes else UPRIGHT
-        frame, converted = Frame(header.width, header.height, orientation), header.format in CONVERTIBLE
+        frame, converted = (
+            shapes.Frame(header.width, header.height, orientation),
+            header.format in CONVERTIBLE,
+        )
         if converted:
             data, header = convert_to_png(data, header.format)
-            frame = Frame(*upright_size(header.width, header.height, orientation), orientation)
+            frame = shapes.Frame(*upright_size(header.width, header.height, orientation), orientation)
         elif orientation != UPRIGHT:
             data, header = store_upright(data, header.format)
         if check_pixels:
             check_pixels(data)
     except ImageFault as e:
         raise Rejected(e.reason, e.message) from e
-    image = EncodedImage(
+    image = encode.EncodedImage(
         data=data,
         sha256=hashlib.sha256(data).hexdigest(),
         format=header.format,
@@ -289,7 +281,7 @@ def _read_file(path: str) -> bytes:
 
 
 def _object_columns(
-    objects: list[AnnotatedObject], boxes: list[Box], label_ids: Mapping[str, int], image: EncodedImage
+    objects: list[AnnotatedObject], boxes: list[Box], label_ids: Mapping[str, int], image: encode.EncodedImage
 ) -> dict[str, list[Any]]:
     return {
         "image/object/bbox/xmin": [b[0] / image.width for b in boxes],
@@ -318,7 +310,7 @@ def _optional_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]
     return found
 
 
-def _mask_columns(objects: list[AnnotatedObject], drawn_on: Frame) -> dict[str, Any]:
+def _mask_columns(objects: list[AnnotatedObject], drawn_on: shapes.Frame) -> dict[str, Any]:
     """Return the masks, or none if no object has a mask; empty masks fill gaps with weight 0.
 
     Masks are filled in the frame they were drawn in, then turned as pixels.

@@ -8,19 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.datasets import layouts
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected, Rejection
 from detection_core.datasets.image_files import ImageFiles
-from detection_core.datasets.layouts import (
-    EVAL,
-    TEST,
-    TRAIN,
-    is_image,
-    longest_tails,
-    name_here,
-    split_of_path,
-    split_word,
-    stem,
-)
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -121,8 +111,8 @@ class _Part:
 
     def may_hold(self, rejection: Rejection) -> bool:
         # A record may also be a number, which is not an image's name.
-        record = rejection.record if is_image(rejection.record) else ""
-        names = (rejection.file, record, stem(rejection.file))
+        record = rejection.record if layouts.is_image(rejection.record) else ""
+        names = (rejection.file, record, layouts.stem(rejection.file))
         path = next(filter(None, map(self._path, filter(None, names))), "")
         return not path or self._has(path)
 
@@ -152,31 +142,33 @@ def find_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dict[s
         Empty unless there are a training split and another one.
     """
     parts = _listed_parts(listing) or _folder_parts(listing, names)
-    in_order = {split: parts[split] for split in (TRAIN, EVAL, TEST) if split in parts}
-    return in_order if TRAIN in parts and len(parts) > 1 else {}
+    in_order = {
+        split: parts[split] for split in (layouts.TRAIN, layouts.EVAL, layouts.TEST) if split in parts
+    }
+    return in_order if layouts.TRAIN in parts and len(parts) > 1 else {}
 
 
 def _listed_parts(listing: FolderListing) -> dict[str, dict[str, Any]]:
-    images = {name for path in listing.paths() if is_image(path) for name in _ends(path)}
+    images = {name for path in listing.paths() if layouts.is_image(path) for name in _ends(path)}
     # A text file with an image's name is its label file.
-    named = [(path, stem(posixpath.basename(path))) for path in listing.paths(".txt", ".lst")]
+    named = [(path, layouts.stem(posixpath.basename(path))) for path in listing.paths(".txt", ".lst")]
     likely = [path for path, name in named if _split_of_list(name) and name not in images]
     lists: dict[str, str] = {}
     # Names that hold more than the split, as those of per-class sets do, come last.
-    is_plain = {path: stem(posixpath.basename(path)).isalpha() for path in likely}
+    is_plain = {path: layouts.stem(posixpath.basename(path)).isalpha() for path in likely}
     for path in sorted(likely, key=lambda path: (not is_plain[path], path.count("/")))[:_MOST_LISTS]:
-        split = _split_of_list(stem(posixpath.basename(path)))
+        split = _split_of_list(layouts.stem(posixpath.basename(path)))
         if split not in lists and _is_list(listing, path, images):
             lists[split] = path
     both = lists.pop(_TRAIN_AND_EVAL, "")
-    if both and TEST in lists and not {TRAIN, EVAL} <= set(lists):
-        lists = {TRAIN: both, EVAL: lists[TEST]}
-    divides = TRAIN in lists and len(lists) > 1
+    if both and layouts.TEST in lists and not {layouts.TRAIN, layouts.EVAL} <= set(lists):
+        lists = {layouts.TRAIN: both, layouts.EVAL: lists[layouts.TEST]}
+    divides = layouts.TRAIN in lists and len(lists) > 1
     return {split: {KEY: path} for split, path in lists.items()} if divides else {}
 
 
 def _split_of_list(name: str) -> str:
-    return _TRAIN_AND_EVAL if name.lower() == _TRAIN_AND_EVAL else split_word(name)
+    return _TRAIN_AND_EVAL if name.lower() == _TRAIN_AND_EVAL else layouts.split_word(name)
 
 
 def _is_list(listing: FolderListing, path: str, images: set[str]) -> bool:
@@ -184,27 +176,29 @@ def _is_list(listing: FolderListing, path: str, images: set[str]) -> bool:
     head, tail = listing.ends(path, _HEAD)
     lines = [line.strip() for line in head.decode(errors="replace").splitlines()]
     lines = [line for line in (lines[:-1] if tail else lines) if line]
-    known = sum(any(not images.isdisjoint(_ends(name_here(n))) for n in _names_in(line)) for line in lines)
+    known = sum(
+        any(not images.isdisjoint(_ends(layouts.name_here(n))) for n in _names_in(line)) for line in lines
+    )
     return bool(lines) and 2 * known > len(lines)
 
 
 def _ends(path: str) -> tuple[str, str]:
     base = posixpath.basename(path)
-    return base, stem(base) if is_image(base) else base
+    return base, layouts.stem(base) if layouts.is_image(base) else base
 
 
 def _folder_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     folders: dict[str, dict[str, None]] = collections.defaultdict(dict)
     alike: dict[str, list[str]] = collections.defaultdict(list)
-    for path in filter(is_image, listing.paths()):
-        if split := split_of_path(posixpath.dirname(path)):
+    for path in filter(layouts.is_image, listing.paths()):
+        if split := layouts.split_of_path(posixpath.dirname(path)):
             above = itertools.accumulate(path.split("/")[:-1], posixpath.join)
-            folders[split][next(folder for folder in above if split_of_path(folder) == split)] = None
+            folders[split][next(folder for folder in above if layouts.split_of_path(folder) == split)] = None
         for end in set(_ends(path)):
             alike[end].append(path)
     annotated = set()
-    for name in map(name_here, names):
+    for name in map(layouts.name_here, names):
         base, bare = _ends(name)
-        likely = longest_tails(name, alike[base] if base in alike else alike.get(bare, ()))
-        annotated.add(split_of_path(posixpath.dirname(likely[0])) if len(likely) == 1 else "")
+        likely = layouts.longest_tails(name, alike[base] if base in alike else alike.get(bare, ()))
+        annotated.add(layouts.split_of_path(posixpath.dirname(likely[0])) if len(likely) == 1 else "")
     return {split: {KEY: _OR.join(places)} for split, places in folders.items() if split in annotated}

@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.datasets.formats.csv_rows import is_number
 from detection_core.datasets.image_parts import find_parts, part_names
 from detection_core.datasets.layouts import (
     Layout,
@@ -227,19 +228,11 @@ def _is_kitti(listing: FolderListing) -> bool:
         if (
             stem(posixpath.basename(path)) in images
             and lines
-            and all(len(words) in _KITTI_FIELDS and not _is_number(words[0]) for words in lines)
-            and all(_is_number(word) for words in lines for word in words[1:])
+            and all(len(words) in _KITTI_FIELDS and not is_number(words[0]) for words in lines)
+            and all(is_number(word) for words in lines for word in words[1:])
         ):
             return True
     return False
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _holds(suffix: str, *words: bytes) -> Callable[[FolderListing], bool]:

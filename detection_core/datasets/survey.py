@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from detection_core.datasets import layouts
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -19,14 +20,6 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.classes import make_label_map, merge_keypoint_names
 from detection_core.datasets.image_files import left_over, shown_sizes
-from detection_core.datasets.layouts import (
-    Reservoir,
-    check_splits,
-    is_by_ratio,
-    split_at,
-    split_position,
-    spread,
-)
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.shapes import place_objects
 from detection_core.errors import DataError, one_line
@@ -91,21 +84,21 @@ class Survey:
 
     def count(self, split: str, splits: Mapping[str, Any]) -> int:
         """Return a split's number of images with these `data.splits`; ratios are rounded to the hundredth."""
-        if not is_by_ratio(splits):
+        if not layouts.is_by_ratio(splits):
             return self.located.get(split, 0)
         return _count(self.positions, split, splits)
 
     def count_annotated(self, split: str, splits: Mapping[str, Any]) -> int:
         """Return the number of images with objects of a split; arguments as in `count`."""
-        if not is_by_ratio(splits):
+        if not layouts.is_by_ratio(splits):
             return self.located_annotated.get(split, 0)
         return _count(self.annotated_positions, split, splits)
 
 
 def _count(positions: Sequence[int], split: str, ratios: Mapping[str, float]) -> int:
-    ratios = check_splits(ratios).ratios  # in the order in which images are assigned
+    ratios = layouts.check_splits(ratios).ratios  # in the order in which images are assigned
     middles = ((place + 0.5) / len(positions) for place in range(len(positions)))
-    return sum(n for n, at in zip(positions, middles, strict=True) if split_at(at, ratios) == split)
+    return sum(n for n, at in zip(positions, middles, strict=True) if layouts.split_at(at, ratios) == split)
 
 
 def survey(
@@ -131,7 +124,7 @@ def survey(
     """
     counting = _Counting()
     reader = find_reader(data_format)
-    for name, location in check_splits(splits).locations.items():
+    for name, location in layouts.check_splits(splits).locations.items():
         counting.add(name, reader.read_split(root, location, class_names))
     if not counting.objects.seen:
         such = f"; of {sum(counting.rejected.values()):,} that cannot be used one is {counting.rejection}"
@@ -182,8 +175,8 @@ class _Counting:
         self.keypoints: collections.Counter[str] = collections.Counter()
         self._names: list[Mapping[str, Sequence[str]]] = []
         self._categories: list[Mapping[str, int]] = []
-        self.images: Reservoir[AnnotatedImage] = Reservoir(_LOOKED_AT)
-        self.objects: Reservoir[tuple[AnnotatedImage, int]] = Reservoir(SAMPLED_BOXES)
+        self.images: layouts.Reservoir[AnnotatedImage] = layouts.Reservoir(_LOOKED_AT)
+        self.objects: layouts.Reservoir[tuple[AnnotatedImage, int]] = layouts.Reservoir(SAMPLED_BOXES)
         self.rejected: collections.Counter[str] = collections.Counter()
         self.rejection = ""
         self.unannotated: list[Iterable[AnnotatedImage]] = []
@@ -198,7 +191,7 @@ class _Counting:
         for image in found.images:
             self.splits[split] += 1
             self.annotated_splits[split] += bool(image.objects)
-            place = int(split_position(image.source_id) * _PLACES)
+            place = int(layouts.split_position(image.source_id) * _PLACES)
             self.positions[place] += 1
             self.annotated_positions[place] += bool(image.objects)
             self.images.add(image)
@@ -235,7 +228,11 @@ class _Counting:
             for image in self._of_class.get(name, ())
         ]
         places = [image for _, image in sorted(self._of_place.items(), key=lambda item: item[0])]
-        mixed = [*spread(places, max(1, 2 * count // 3)), *rare, *spread(self.images.kept, count)]
+        mixed = [
+            *layouts.spread(places, max(1, 2 * count // 3)),
+            *rare,
+            *layouts.spread(self.images.kept, count),
+        ]
         unique = {image.path: image for image in mixed}
         return list(unique.values())[:count]
 

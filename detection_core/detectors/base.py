@@ -7,7 +7,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import tensorflow as tf
 import tf_keras
@@ -108,7 +108,12 @@ class Detector(tf.Module, abc.ABC):
         return _unique(v for network in self.networks.values() for v in network.trainable_variables)
 
 
-P = TypeVar("P")
+class _Parts(Protocol):
+    @property
+    def input_size(self) -> tuple[int, int]: ...
+
+
+P = TypeVar("P", bound=_Parts)
 
 
 class OneNetworkDetector(Detector, Generic[P]):
@@ -133,6 +138,11 @@ class OneNetworkDetector(Detector, Generic[P]):
     def networks(self) -> Mapping[str, tf_keras.Model]:
         """Return the one network."""
         return {"detector": self.network}
+
+    @property
+    def input_shape(self) -> InputShape:
+        """Return the one size of images; see `Detector.input_shape`."""
+        return InputShape.fixed(self._parts.input_size)
 
     @abc.abstractmethod
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:

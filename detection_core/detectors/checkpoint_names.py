@@ -105,6 +105,14 @@ class Naming:
     stored_names: StoredNames | None = None
 
 
+def object_kinds(paths_of: Callable[[Any], Mapping[str, tf.Variable]], *detection: str) -> Mapping[str, Any]:
+    """Return the `Naming.kinds` of object-based checkpoints of detectors, "detection" by its prefixes."""
+    return {
+        "detection": lambda model, options: rename_paths(paths_of(model), below(*detection)),
+        "full": lambda model, options: rename_paths(paths_of(model), str),
+    }
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointNames:
     """Variable names of object-based checkpoints, without attributes' suffixes, and of name-based ones."""

@@ -32,6 +32,8 @@ RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "beside": lambda value, other: bool(value and other),
     "if": lambda value, other: bool(other),
     "unless": lambda value, other: not other,
+    "unpaired_with": lambda value, other: bool(value) != bool(other),
+    "no_divisor_of": lambda value, other: bool(value and other % value),
 }
 """Relations of a field to a constant or to another field; `if` and `unless` read the other one only."""
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts import evaluation
-from detection_core.bounded.plain_yaml import module_table
-from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS, SET_PREFIXES
+from detection_core.config import metric_names
+from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_format import has_shapes
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind
@@ -40,13 +40,13 @@ class MetricOptions:
 
 
 def _voc_set(name: str, values: Mapping[str, Any]) -> Callable[[MetricOptions], VocOptions]:
-    fixed = VocOptions(prefix=SET_PREFIXES[name], **values)
+    fixed = VocOptions(**values)
     if name != "precision_at_recall_detection_metrics":
         return lambda options: fixed
     return lambda options: dataclasses.replace(fixed, recall_bounds=options.recall_bounds)
 
 
-VOC_SETS = {name: _voc_set(name, values) for name, values in module_table(__file__).items()}
+VOC_SETS = {name: _voc_set(name, values) for name, values in metric_names.VOC_SETS.items()}
 
 
 def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> list[str]:

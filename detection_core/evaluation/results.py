@@ -102,12 +102,10 @@ class ImageMatch:
     overlaps: np.ndarray
 
 
-def match_image(
-    image: EvaluatedImage, iou_threshold: float = IOU_THRESHOLD, *, masks: bool = False
-) -> ImageMatch:
+def match_image(image: EvaluatedImage, *, masks: bool = False) -> ImageMatch:
     """Match as COCO does: by descending score, each detection takes the best free object.
 
-    The threshold is the least overlap; with `masks`, which all must have, masks are compared, not boxes.
+    The least overlap is `IOU_THRESHOLD`; with `masks`, which all must have, masks are compared, not boxes.
     """
     truth, found = image.truth, image.detections
     if masks:
@@ -116,7 +114,7 @@ def match_image(
         detected, true = boxes_xywh(found, truth), boxes_xywh(truth, truth)
         overlaps = box_iou(detected[:, np.newaxis], true, truth.is_crowd)
     found_by = np.full(len(found.classes), NOT_MATCHED)
-    near = (overlaps >= iou_threshold) & (found.classes[:, None] == truth.classes[None, :])
+    near = (overlaps >= IOU_THRESHOLD) & (found.classes[:, None] == truth.classes[None, :])
     found_by[(near & truth.is_crowd).any(axis=1)] = IN_CROWD
     free = ~truth.is_crowd
     for d in np.flatnonzero(near.any(axis=1)):

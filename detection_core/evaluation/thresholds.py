@@ -188,16 +188,6 @@ def _noise(threshold: Threshold, interval: tuple[float, float] | None, within_no
     return f"; within the noise of this split ({100 * level:g} % interval {low:+.4f}..{high:+.4f})"
 
 
-def _lower_bound(value: float, bound: float, baseline: float | None) -> tuple[bool, str]:
-    passed = value >= bound
-    return passed, f"at least {bound:g} as demanded" if passed else f"below {bound:g}"
-
-
-def _upper_bound(value: float, bound: float, baseline: float | None) -> tuple[bool, str]:
-    passed = value <= bound
-    return passed, f"at most {bound:g} as demanded" if passed else f"above {bound:g}"
-
-
 def _min_change(value: float, bound: float, baseline: float | None) -> tuple[bool, str]:
     if baseline is None:
         return True, "and there is no baseline to compare with"
@@ -208,8 +198,12 @@ def _min_change(value: float, bound: float, baseline: float | None) -> tuple[boo
 
 
 KINDS: dict[str, Callable[[float, float, float | None], tuple[bool, str]]] = {
-    "lower_bound": _lower_bound,
-    UPPER_BOUND: _upper_bound,
+    "lower_bound": lambda value, bound, baseline: (
+        (True, f"at least {bound:g} as demanded") if value >= bound else (False, f"below {bound:g}")
+    ),
+    UPPER_BOUND: lambda value, bound, baseline: (
+        (True, f"at most {bound:g} as demanded") if value <= bound else (False, f"above {bound:g}")
+    ),
     MIN_CHANGE: _min_change,
 }
 

@@ -114,7 +114,8 @@ def multiclass_nms(
         one_class = dataclasses.replace(options, max_detections_per_class=options.max_total_detections)
         result = _finish(_suppress(boxes, best_scores, one_class, window), one_class, window)
         classes = tf.gather(best_class, result.anchor_indices, batch_dims=1)
-        return result._replace(classes=tf.where(_filled(result), classes, 0))
+        filled = tf.sequence_mask(result.count, tf.shape(result.scores)[1])
+        return result._replace(classes=tf.where(filled, classes, 0))
 
 
 def _suppress(
@@ -345,7 +346,3 @@ def _finish(candidates: _Candidates, options: NmsOptions, window: tf.Tensor | No
         count=tf.reduce_sum(tf.cast(filled, tf.int32), axis=1),
         anchor_indices=pad(tf.gather(candidates.anchors, kept, batch_dims=1)),
     )
-
-
-def _filled(result: NmsResult) -> tf.Tensor:
-    return tf.sequence_mask(result.count, tf.shape(result.scores)[1])

@@ -57,10 +57,7 @@ class BoxCoder(Protocol):
 class BoxesAlone:
     """Base of coders without keypoints."""
 
-    @property
-    def num_keypoints(self) -> int:
-        """Number of keypoints: none."""
-        return 0
+    num_keypoints = 0
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """Return float32 [..., A, 0, 2]; see `BoxCoder.decode_keypoints`."""
@@ -85,10 +82,7 @@ class FasterRcnnBoxCoder(BoxesAlone):
     height_scale: float
     width_scale: float
 
-    @property
-    def code_size(self) -> int:
-        """Numbers per box."""
-        return 4
+    code_size = 4
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
         """Encode boxes, float32 [..., A, 4], (ty, tx, th, tw); see `BoxCoder.encode`."""
@@ -172,10 +166,7 @@ class MeanStddevBoxCoder(BoxesAlone):
 
     stddev: float
 
-    @property
-    def code_size(self) -> int:
-        """Numbers per box."""
-        return 4
+    code_size = 4
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
         """Encode boxes, float32 [..., A, 4]; see `BoxCoder.encode`."""
@@ -203,10 +194,7 @@ class SquareBoxCoder(BoxesAlone):
     x_scale: float
     length_scale: float
 
-    @property
-    def code_size(self) -> int:
-        """Numbers per box."""
-        return 3
+    code_size = 3
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
         """Encode boxes, float32 [..., A, 3], (ty, tx, tl); see `BoxCoder.encode`."""

@@ -121,8 +121,7 @@ class ConvolutionalHead:
     def _layers_before(self, features: tf.Tensor, layers: NetworkLayers, level: int) -> tf.Tensor:
         depth = max(min(features.shape[-1], self.max_depth), self.min_depth)
         for index in range(self.num_layers_before_predictor if depth > 0 else 0):
-            name = f"head_shared_{level}_{index}"
-            features = layers.norm_activation(layers.conv(name, depth, 1)(features), name)
+            features = layers.conv_block(features, f"head_shared_{level}_{index}", depth, 1)
         return features
 
     def _predictor(
@@ -140,10 +139,9 @@ class ConvolutionalHead:
             features = Dropout(rate, name=f"{name}_dropout")(features)
         kernel_size = self.kernel_size
         if self.use_depthwise:
-            depthwise = layers.depthwise(
-                f"{name}_depthwise", kernel_size, use_bias=layers.hyperparams.use_bias, plain=True
+            features = layers.depthwise_block(
+                features, f"{name}_depthwise", kernel_size, use_bias=layers.hyperparams.use_bias, plain=True
             )
-            features = layers.norm_activation(depthwise(features), f"{name}_depthwise")
             kernel_size = 1
         return layers.conv(name, channels, kernel_size, use_bias=True, bias=bias)(features)
 
@@ -277,9 +275,7 @@ def _same_channels(maps: Sequence[tf.Tensor], layers: NetworkLayers) -> list[tf.
         return list(maps)
     channels = counts.most_common(1)[0][0]
     use_bias = layers.hyperparams.batch_norm is None
-    projected = []
-    for level, features in enumerate(maps):
-        name = f"head_projection_{level}"
-        convolution = layers.conv(name, channels, 1, use_bias=use_bias)
-        projected.append(layers.norm(f"{name}_bn")(convolution(features)))
-    return projected
+    return [
+        layers.conv_norm(features, f"head_projection_{level}", channels, 1, use_bias=use_bias)
+        for level, features in enumerate(maps)
+    ]

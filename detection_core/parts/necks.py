@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from detection_core.parts.layers.layer_hyperparams import ChannelOptions
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.layers.static_shapes import has_static_shape
 
@@ -89,21 +90,17 @@ def feature_pyramid(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExtraLayersOptions:
+class ExtraLayersOptions(ChannelOptions):
     """Shape of the extra layers.
 
     Attributes:
-        channels: nominal counts of the maps that can be added.
+        nominal: channel counts of the maps that can be added, for a depth multiplier of 1.
         num_layers: number of feature maps, those of the backbone included.
-        depth_multiplier: factor of the nominal channel counts.
-        min_depth: lower bound of channel counts.
         use_depthwise: whether 3x3 convolutions are separable.
     """
 
-    channels: tuple[int, ...] = (512, 256, 256, 128)
+    nominal: tuple[int, ...] = (512, 256, 256, 128)
     num_layers: int = 6
-    depth_multiplier: float = 1.0
-    min_depth: int = 16
     use_depthwise: bool = False
 
 
@@ -111,14 +108,12 @@ def _halve(
     features: tf.Tensor, name: str, channels: int, layers: NetworkLayers, options: ExtraLayersOptions
 ) -> tf.Tensor:
     if not options.use_depthwise:
-        features = layers.conv(name, channels, 3, stride=2)(features)
-        return layers.norm_activation(features, name)
+        return layers.conv_block(features, name, channels, 3, stride=2)
     # As in published models: Glorot's initialiser and no regularizer in this depthwise convolution.
-    use_bias = layers.hyperparams.use_bias
-    features = layers.depthwise(f"{name}_depthwise", 3, stride=2, use_bias=use_bias, plain=True)(features)
-    features = layers.norm_activation(features, f"{name}_depthwise")
-    features = layers.conv(f"{name}_pointwise", channels, 1)(features)
-    return layers.norm_activation(features, f"{name}_pointwise")
+    features = layers.depthwise_block(
+        features, f"{name}_depthwise", 3, stride=2, use_bias=layers.hyperparams.use_bias, plain=True
+    )
+    return layers.conv_block(features, f"{name}_pointwise", channels, 1)
 
 
 def extra_layers(
@@ -131,15 +126,9 @@ def extra_layers(
     """
     maps = list(backbone_maps)[: options.num_layers]
     for index in range(len(maps), options.num_layers):
-        nominal = options.channels[index - len(backbone_maps)]
-
-        def depth(channels: float) -> int:
-            return max(int(channels * options.depth_multiplier), options.min_depth)
-
-        name = f"extra_{index}"
-        features = layers.conv(f"{name}_shrink", depth(nominal / 2), 1)(maps[-1])
-        features = layers.norm_activation(features, f"{name}_shrink")
-        maps.append(_halve(features, f"{name}_halve", depth(nominal), layers, options))
+        nominal, name = options.nominal[index - len(backbone_maps)], f"extra_{index}"
+        features = layers.conv_block(maps[-1], f"{name}_shrink", options.channels(nominal / 2), 1)
+        maps.append(_halve(features, f"{name}_halve", options.channels(nominal), layers, options))
     return maps
 
 
@@ -269,8 +258,7 @@ class _Nodes:
         """Project the features to the pyramid's channels, if they differ."""
         if features.shape[-1] == self._options.channels:
             return features
-        projected = self._layers.conv(name, self._options.channels, 1)(features)
-        return self._layers.norm(f"{name}_bn")(projected)
+        return self._layers.conv_norm(features, name, self._options.channels, 1)
 
     def _halved(self, features: tf.Tensor) -> tf.Tensor:
         name = f"bifpn_{self._made - 1}_pool"

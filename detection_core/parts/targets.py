@@ -1,6 +1,7 @@
 """Targets of anchors: class, box and their weights, for a batch at once; https://arxiv.org/abs/1506.01497."""
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -31,49 +32,41 @@ class AnchorTargets(NamedTuple):
     class_columns: tf.Tensor | None = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorTargetAssigner:
     """Matches anchors with ground truth and computes classification and box targets.
 
     Padded rows of the ground truth never match. A row of weight 0 is not forced onto an anchor. An anchor
     that is similar enough still matches it, and then counts neither as positive nor as negative.
+
+    Attributes:
+        similarity: measure of a box and an anchor.
+        matcher: assigns rows by similarity.
+        box_coder: encodes the box targets.
+        num_classes: C, without background.
+        negative_class_weight: classification weight of anchors without an object.
+        add_background_class: whether class targets have a background column before the C classes.
+        encode_background_as_zeros: whether anchors without an object have zeros in all columns, rather than
+            a one in the background column.
     """
 
-    def __init__(
-        self,
-        *,
-        similarity: Similarity,
-        matcher: Matcher,
-        box_coder: BoxCoder,
-        num_classes: int,
-        negative_class_weight: float = 1.0,
-        add_background_class: bool = True,
-        encode_background_as_zeros: bool = False,
-    ) -> None:
-        """Create an assigner from its parts.
+    similarity: Similarity
+    matcher: Matcher
+    box_coder: BoxCoder
+    num_classes: int
+    negative_class_weight: float = 1.0
+    add_background_class: bool = True
+    encode_background_as_zeros: bool = False
 
-        Args:
-            similarity: measure of a box and an anchor.
-            matcher: assigns rows by similarity.
-            box_coder: encodes the box targets.
-            num_classes: C, without background.
-            negative_class_weight: classification weight of anchors without an object.
-            add_background_class: whether class targets have a background column before the C classes.
-            encode_background_as_zeros: whether anchors without an object have zeros in all columns, rather
-                than a one in the background column.
-        """
-        self.box_coder = box_coder
-        self.num_classes = num_classes
-        self._similarity = similarity
-        self._matcher = matcher
-        self._negative_class_weight = negative_class_weight
-        self._background_columns = int(add_background_class)
+    @property
+    def _unmatched_column(self) -> int:
         # one_hot returns zeros for -1.
-        self._unmatched_column = 0 if add_background_class and not encode_background_as_zeros else -1
+        return 0 if self.add_background_class and not self.encode_background_as_zeros else -1
 
     @property
     def target_columns(self) -> int:
         """Columns of the class targets: C, or C + 1 with a background column."""
-        return self.num_classes + self._background_columns
+        return self.num_classes + int(self.add_background_class)
 
     def match(self, anchors: tf.Tensor, truth: GroundTruth) -> tf.Tensor:
         """Match each anchor with an object: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
@@ -90,11 +83,11 @@ class AnchorTargetAssigner:
 
         def similarity_of(row: tf.Tensor) -> tf.Tensor:
             boxes = tf.gather(truth.boxes, row, axis=1)[:, tf.newaxis, :]
-            similarity = self._similarity(boxes, columns)[:, 0, :]
+            similarity = self.similarity(boxes, columns)[:, 0, :]
             return similarity + tf.gather(absent, row, axis=1)[:, tf.newaxis]
 
         valid = (truth.valid & (truth.weights > 0.0))[:, :used]
-        matched = self._matcher.match_rows(similarity_of, valid, tf.shape(anchors)[-2])
+        matched = self.matcher.match_rows(similarity_of, valid, tf.shape(anchors)[-2])
         return tf.ensure_shape(matched, [truth.boxes.shape[0], anchors.shape[-2]])
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
@@ -107,7 +100,7 @@ class AnchorTargetAssigner:
             matched = tf.stop_gradient(self.match(anchors, truth))
             positive = matched >= 0
             weights = gather_matched(truth.weights, matched, positive)
-            negative_weight = tf.where(matched == UNMATCHED, self._negative_class_weight, 0.0)
+            negative_weight = tf.where(matched == UNMATCHED, self.negative_class_weight, 0.0)
             class_weights = tf.where(positive, weights, negative_weight)
             class_weights *= class_factors(truth, matched)
             columns = self._class_columns(truth, matched, positive)
@@ -123,7 +116,7 @@ class AnchorTargetAssigner:
     def _class_columns(self, truth: GroundTruth, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor | None:
         if truth.class_scores.shape[-1] != 0:
             return None
-        columns = gather_matched(truth.classes, matched, positive) + self._background_columns
+        columns = gather_matched(truth.classes, matched, positive) + int(self.add_background_class)
         columns = tf.where(columns < self.target_columns, columns, -1)
         return tf.where(positive, columns, self._unmatched_column)
 
@@ -144,7 +137,7 @@ class AnchorTargetAssigner:
             ValueError: for any other number of columns.
         """
         missing = self.target_columns - scores.shape[-1]
-        if missing not in (0, self._background_columns):
+        if missing not in (0, int(self.add_background_class)):
             raise ValueError(
                 f"expected class scores of {self.num_classes} classes, found {scores.shape[-1]} columns"
             )
@@ -190,6 +183,7 @@ def class_factors(truth: GroundTruth, matched: tf.Tensor) -> tf.Tensor:
     return tf.where(positive, gather_matched(truth.class_weights, matched, positive), 1.0)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ConfidenceTargetAssigner(AnchorTargetAssigner):
     """Gives verified classes full weight and all others a small one, as for Open Images.
 
@@ -197,12 +191,12 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
 
     A confidence above 0 verifies that the object is of the class, below 0 that it is not; both count in full.
     At 0 the class was not verified and counts as a negative of small weight.
+
+    Attributes:
+        implicit_class_weight: weight of a class that was not verified.
     """
 
-    def __init__(self, *, implicit_class_weight: float = 1.0, **parts: Any) -> None:
-        """Create an assigner from parts, and the weight of a class that was not verified."""
-        super().__init__(**parts)
-        self._implicit_class_weight = implicit_class_weight
+    implicit_class_weight: float = 1.0
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
         """Compute the targets of a batch; anchors are as for `match`.
@@ -227,13 +221,11 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         matched_confidences = gather_matched(confidences, matched, matched >= 0)
         targets = tf.cast(matched_confidences > 0.0, tf.float32)
         positive = tf.reduce_max(targets, axis=-1, keepdims=True)
-        weights = tf.where(matched_confidences != 0.0, 1.0, self._implicit_class_weight)
+        weights = tf.where(matched_confidences != 0.0, 1.0, self.implicit_class_weight)
         if self.target_columns > self.num_classes:
             # Positives count in the background column; unmatched anchors do not, as they were not verified.
             targets = tf.concat([1.0 - positive, targets], axis=-1)
-            weights = tf.concat(
-                [tf.where(positive > 0.0, 1.0, self._implicit_class_weight), weights], axis=-1
-            )
+            weights = tf.concat([tf.where(positive > 0.0, 1.0, self.implicit_class_weight), weights], axis=-1)
         box_weights = positive[..., 0]
         return AnchorTargets(
             class_targets=targets,

@@ -7,7 +7,7 @@ few steps to the others. A ratio over the whole tensor, dominated by that channe
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,13 +45,9 @@ def layer_groups(graph: NetworkGraph) -> dict[str, str]:
     for call in graph.calls.values():
         strides[call.name] = _stride(call, rows, strides)
         if call.inputs:
-            part = _part(call.name)
+            part = next((part for starts, part in _PARTS.items() if call.name.startswith(starts)), OTHER)
             groups[call.name] = f"{part}, stride {strides[call.name]}" if part == BACKBONE else part
     return groups
-
-
-def _part(name: str) -> str:
-    return next((part for beginnings, part in _PARTS.items() if name.startswith(beginnings)), OTHER)
 
 
 def _stride(call: LayerCall, rows: int | None, strides: dict[str, int]) -> int:
@@ -66,7 +62,8 @@ def _stride(call: LayerCall, rows: int | None, strides: dict[str, int]) -> int:
 
 MOST_DB = 100.0
 """Ratio of a channel without noise; anything above is float32 rounding."""
-_SUMS = ("values", "error", "signal", "noise", "own_signal", "own_noise")
+# How statistics of two batches become one; the others are added.
+_MERGED: dict[str, Callable[..., Any]] = {"largest": max, "low": min, "high": max}
 
 
 def layer_errors(folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[Any]) -> list[LayerError]:
@@ -178,12 +175,7 @@ def _compare(expected: tf.Tensor, found: tf.Tensor, unquantized: tf.Tensor) -> d
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **{name: one[name] + other[name] for name in _SUMS},
-        "largest": max(one["largest"], other["largest"]),
-        "low": min(one["low"], other["low"]),
-        "high": max(one["high"], other["high"]),
-    }
+    return {name: _MERGED.get(name, np.add)(value, other[name]) for name, value in one.items()}
 
 
 def _decibels(signal: np.ndarray, noise: np.ndarray) -> float | None:

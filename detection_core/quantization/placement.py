@@ -127,7 +127,8 @@ def _range_source(call: LayerCall, owner: str) -> RangeSource:
 def _refusal(call: LayerCall, graph: NetworkGraph) -> str:
     """Return the reason why a call cannot run in integers; "" if it can."""
     layer = call.layer
-    computes = isinstance(layer, (*COMPUTING, _layers.Concatenate)) or _is_hard_swish(layer)
+    hard_swish = type(layer) is _layers.Activation and layer.activation is FUNCTIONS["hswish"]
+    computes = isinstance(layer, (*COMPUTING, _layers.Concatenate)) or hard_swish
     if not call.inputs or _moves(layer) or computes:
         return ""
     if _is_sigmoid(layer):
@@ -144,10 +145,6 @@ def _is_sigmoid(layer: Any) -> bool:
     if type(layer) is not _layers.Activation:
         return False
     return bool(tf_keras.activations.serialize(layer.activation) == "sigmoid")
-
-
-def _is_hard_swish(layer: Any) -> bool:
-    return type(layer) is _layers.Activation and layer.activation is FUNCTIONS["hswish"]
 
 
 def _moves(layer: Any) -> bool:

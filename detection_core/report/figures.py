@@ -188,11 +188,11 @@ def _grid(values: Sequence[float], *, whole: bool = False) -> list[float]:
     return [step * place for place in range(first, max(last, first + 1) + 1)]
 
 
-def heat_map(title: str, counts: Sequence[Sequence[int]], unit: str = "boxes") -> HeatMap:
-    """Draw a table of counts, with rows from the top; `unit` names what is counted."""
+def heat_map(title: str, counts: Sequence[Sequence[int]]) -> HeatMap:
+    """Draw a table of numbers of boxes, with rows from the top."""
     most = max((max(row) for row in counts), default=0) or 1
     cells = [
-        (column, row, round(math.sqrt(count / most), 3), f"{count:,} {unit}")
+        (column, row, round(math.sqrt(count / most), 3), f"{count:,} boxes")
         for row, values in enumerate(counts)
         for column, count in enumerate(values)
         if count

@@ -24,14 +24,7 @@ from detection_core.artifacts.detection_statistics import BinnedValues, Compared
 from detection_core.errors import ConfigError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.structures import Instances
-from detection_core.validation.box_statistics import (
-    BOX_BINS,
-    IMAGE_BINS,
-    find_box_bins,
-    find_image_bins,
-    jensen_shannon,
-    named_ranges,
-)
+from detection_core.validation import box_statistics
 
 SCORES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Bin edges: scores of detections."""
@@ -70,16 +63,20 @@ def describe_detections(
     labels = np.concatenate([np.zeros(0, np.int64), *(found.classes for found in kept)])
     scores = np.concatenate([np.zeros(0), *(_rounded(found.scores) for found in kept)])
     known = (sides > 0).all(axis=1)
-    of_detections = find_box_bins(boxes, labels, np.maximum(sides, 1)[owners])
+    of_detections = box_statistics.find_box_bins(boxes, labels, np.maximum(sides, 1)[owners])
     of_detections["aspect"][~known[owners]] = _UNKNOWN
     of_detections["score"] = np.digitize(scores, SCORES)
-    of_images = find_image_bins(counts, np.maximum(sides, 1))
+    of_images = box_statistics.find_image_bins(counts, np.maximum(sides, 1))
     for name in ("image size", "image aspect"):
         of_images[name][~known] = _UNKNOWN
     brightness = np.array([image.brightness for image in images], np.float64)
     of_images["brightness"] = np.where(np.isnan(brightness), _UNKNOWN, np.digitize(brightness, BRIGHTNESS))
-    detection_bins = {"class": list(classes), "score": named_ranges(SCORES), **BOX_BINS}
-    image_bins = {"brightness": named_ranges(BRIGHTNESS), **IMAGE_BINS}
+    detection_bins = {
+        "class": list(classes),
+        "score": box_statistics.named_ranges(SCORES),
+        **box_statistics.BOX_BINS,
+    }
+    image_bins = {"brightness": box_statistics.named_ranges(BRIGHTNESS), **box_statistics.IMAGE_BINS}
     return DetectionStatistics(
         split="",
         min_score=min_score,
@@ -120,7 +117,7 @@ def from_score(found: DetectionStatistics, min_score: float) -> DetectionStatist
     kept = np.array(found.of_detections["score"].values, np.int64) >= least
     owners: np.ndarray = np.repeat(np.arange(len(found.detections)), found.detections)
     counts = np.bincount(owners[kept], minlength=len(found.detections))
-    crowding = find_image_bins(counts, np.ones((len(counts), 2)))[_CROWDING].tolist()
+    crowding = box_statistics.find_image_bins(counts, np.ones((len(counts), 2)))[_CROWDING].tolist()
     return dataclasses.replace(
         found,
         min_score=min_score,
@@ -142,7 +139,6 @@ def compare_detections(
     *,
     false_alarms: float = 0.01,
     draws: int = 1000,
-    seed: int = 0,
 ) -> list[ComparedProperty]:
     """Compare the properties that both know; those that drifted first, then by falling divergence.
 
@@ -151,13 +147,12 @@ def compare_detections(
         evaluated: of the split.
         false_alarms: share of comparisons without drift in which a property is above its threshold.
         draws: number of pairs of samples that thresholds are learned from.
-        seed: of the draws.
     """
     ours, theirs = _tables(served), _tables(evaluated)
     fewest = min(len(served.detections), len(evaluated.detections))
     names = [name for name in theirs if name in ours and ours[name].any() and theirs[name].any()]
     count = len(evaluated.detections)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn, drawn_again = (
         rng.multinomial(size, np.full(count, 1 / count), size=draws) for size in (fewest, count)
     )
@@ -166,7 +161,7 @@ def compare_detections(
     largest = np.max([np.zeros(draws), *(noise[name] / usual[name] for name in usual)], axis=0)
     factor = float(np.quantile(largest, 1 - false_alarms))
     share = min(1.0, -math.log(false_alarms) / fewest)
-    of_constant = float(jensen_shannon(np.array([1 - share, share]), np.array([1.0, 0.0])))
+    of_constant = float(box_statistics.jensen_shannon(np.array([1 - share, share]), np.array([1.0, 0.0])))
     bins = {name: values.bins for name, values in _properties(evaluated).items()}
     compared = [
         _compared(
@@ -188,7 +183,7 @@ def _compared(
     most = int(np.abs(p - q).argmax())
     return ComparedProperty(
         name=name,
-        divergence=float(jensen_shannon(p, q)),
+        divergence=float(box_statistics.jensen_shannon(p, q)),
         threshold=threshold,
         most_changed=bins[most],
         before=float(q[most]),
@@ -201,7 +196,7 @@ def _compared(
 def _divergence(counts: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the divergence of two samples in each draw, float [R], from counts by bin, int [R, B]."""
     p, q = (each / np.maximum(each.sum(axis=-1, keepdims=True), 1) for each in (counts, others))
-    return jensen_shannon(p, q)
+    return box_statistics.jensen_shannon(p, q)
 
 
 def _rounded(scores: np.ndarray) -> np.ndarray:

@@ -6,15 +6,7 @@ from typing import Any, cast
 from google.protobuf.descriptor import Descriptor
 
 from detection_core.config.check import find_problems, find_refused, find_without_effect
-from detection_core.config.legacy.tensorflow_1 import (
-    BATCH_NORM_TRAINABLE,
-    COUNTERPARTS,
-    KEPT,
-    RENAMED_METRICS,
-    SECOND_STAGES,
-    WITHOUT_COUNTERPART,
-    without_counterpart,
-)
+from detection_core.config.legacy import tensorflow_1
 from detection_core.config.text import source_text
 from detection_core.config.text.text_proto import format_message, line_of, parse_message
 from detection_core.errors import ConfigError
@@ -44,7 +36,7 @@ def convert_config(text: str, where: str = "") -> Conversion:
         ConfigError: when the text does not fit the schema, or its extractor has no counterpart.
     """
     values = source_text.written_values(text, cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR))
-    gone = [value for value in values if value.path == BATCH_NORM_TRAINABLE]
+    gone = [value for value in values if value.path == tensorflow_1.BATCH_NORM_TRAINABLE]
     removals = [source_text.removal(text, value) for value in gone]
     config = parse_message(source_text.blanked(text, removals), TrainEvalPipelineConfig, where=where)
     names = _rename(config, values, where)
@@ -64,7 +56,11 @@ def convert_config(text: str, where: str = "") -> Conversion:
         changes=tuple(f"line {line}: {change}" for line, change in sorted(changes)),
         notes=(
             *_frozen_note(gone),
-            *(f"{path}: {SECOND_STAGES[new]}" for path, (_, new) in names.items() if new in SECOND_STAGES),
+            *(
+                f"{path}: {tensorflow_1.SECOND_STAGES[new]}"
+                for path, (_, new) in names.items()
+                if new in tensorflow_1.SECOND_STAGES
+            ),
             *(discount.notes if discount else ()),
             *_notes(config),
         ),
@@ -74,7 +70,7 @@ def convert_config(text: str, where: str = "") -> Conversion:
 def _kept(config: TrainEvalPipelineConfig) -> bool:
     """Tell whether the extractor exists only in TensorFlow 1 and is built here under that name."""
     extractor = _extractor(config)
-    return extractor is not None and extractor.type in KEPT
+    return extractor is not None and extractor.type in tensorflow_1.KEPT
 
 
 def _extractor(config: TrainEvalPipelineConfig) -> Any:
@@ -140,18 +136,18 @@ def _rename(
     extractor = _extractor(config)
     path = f"model.{config.model.WhichOneof('model')}.feature_extractor.type"
     old = extractor.type if extractor is not None else ""
-    if old in WITHOUT_COUNTERPART:
+    if old in tensorflow_1.WITHOUT_COUNTERPART:
         line = source_text.nearest_line(path, {value.path: value.line for value in values})
-        message = f"{path}: {without_counterpart(old)}"
+        message = f"{path}: {tensorflow_1.without_counterpart(old)}"
         raise ConfigError(message, where=line_of(where, line) if line else where)
-    if old in COUNTERPARTS:
-        extractor.type = COUNTERPARTS[old]
-        names[path] = (old, COUNTERPARTS[old])
+    if old in tensorflow_1.COUNTERPARTS:
+        extractor.type = tensorflow_1.COUNTERPARTS[old]
+        names[path] = (old, tensorflow_1.COUNTERPARTS[old])
     sets = config.eval_config.metrics_set
     for i, name in enumerate(sets):
-        if name in RENAMED_METRICS:
-            sets[i] = RENAMED_METRICS[name]
-            names[f"eval_config.metrics_set[{i}]"] = (name, RENAMED_METRICS[name])
+        if name in tensorflow_1.RENAMED_METRICS:
+            sets[i] = tensorflow_1.RENAMED_METRICS[name]
+            names[f"eval_config.metrics_set[{i}]"] = (name, tensorflow_1.RENAMED_METRICS[name])
     return names
 
 

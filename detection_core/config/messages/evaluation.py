@@ -3,19 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from detection_core.config.legacy.tensorflow_1 import RENAMED_METRICS, renamed_metrics
-from detection_core.config.metric_names import KEYPOINT_SET, REGISTERED_SETS
+from detection_core.config.metric_names import KEYPOINT_SET, MEASURED, REGISTERED_SETS
 from detection_core.config.suggestions import did_you_mean
 from detection_core.detectors.rules import Check
 from detection_core.errors import Problem
 from detection_core.protos.eval_pb2 import CocoKeypointMetrics, EvalConfig
-
-MEASURED = (
-    "coco_detection_metrics", "coco_keypoint_metrics", "coco_mask_metrics", "lvis_mask_metrics",
-    "oid_V2_detection_metrics", "oid_challenge_detection_metrics", "oid_challenge_segmentation_metrics",
-    "pascal_voc_detection_metrics", "pascal_voc_instance_segmentation_metrics",
-    "precision_at_recall_detection_metrics", "tide_mask_metrics", "tide_metrics",
-    "weighted_pascal_voc_detection_metrics", "weighted_pascal_voc_instance_segmentation_metrics",
-)  # fmt: skip
 
 NOT_MEASURED: Mapping[str, str] = {
     "coco_panoptic_metrics": "detectors here find objects, not every pixel's class; use coco_mask_metrics"

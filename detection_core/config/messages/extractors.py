@@ -1,7 +1,8 @@
 """Feature extractors by name: built-in ones, registered ones, and names of TensorFlow 1."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
 
 from detection_core.config.legacy import tensorflow_1
 from detection_core.config.suggestions import did_you_mean
@@ -71,6 +72,16 @@ def name_problems(name: str, path: str) -> Iterator[Problem]:
         yield Problem(path=path, message=tensorflow_1.with_counterpart(name))
     elif name in tensorflow_1.WITHOUT_COUNTERPART:
         yield Problem(path=path, message=tensorflow_1.without_counterpart(name))
+
+
+def lacking_problems(message: Any, path: str, fields: Iterable[str]) -> Iterator[Problem]:
+    """Find other values than the defaults in fields of options that the message's extractor lacks."""
+    for name in fields:
+        found, default = getattr(message, name), message.DESCRIPTOR.fields_by_name[name].default_value
+        if found != default:
+            expected, text = (f"{v:g}" if type(v) is float else str(v).lower() for v in (default, found))
+            reason = f"expected {expected}, as {message.type} lacks this option, found {text}"
+            yield Problem(path=f"{path}.{name}", message=f"{reason}; remove the field")
 
 
 def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Problem]:

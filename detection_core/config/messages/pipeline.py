@@ -107,7 +107,8 @@ def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
     family = find_family(config.model)
     extractor = extractor_type(model_message(config.model)[0]) if family else ""
     yield from fine_tuning_problems(config.train_config, extractor, family.checkpoints if family else None)
-    yield from training_input_problems(config)
+    yield from label_problems(config)
+    yield from reading_problems(config.train_config, config.train_input_reader)
     if family and family.with_network is None:
         yield from _stage_problems(config.train_config, family.name)
 
@@ -144,16 +145,6 @@ def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
             if not getattr(reader, field):
                 text = f"expected objects with what {name} compares, found none read; set {field}"
                 yield Problem(path=f"eval_input_reader[0].{field}", message=text)
-
-
-def training_input_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find labels and augmentations that need unread input."""
-    yield from label_problems(config)
-    yield from reading_problems(config.train_config, config.train_input_reader)
-    reader = config.train_input_reader
-    if reader.num_additional_channels and reader.decode_at_reduced_size:
-        text = "expected false with num_additional_channels, found true: these are decoded at full size"
-        yield Problem(path="train_input_reader.decode_at_reduced_size", message=text)
 
 
 def channel_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:

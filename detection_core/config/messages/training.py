@@ -86,11 +86,6 @@ def in_steps(config: Config, updates: float) -> Config:
 
 
 def _manual(schedule: ManualStepLearningRate, path: str) -> Iterator[Problem]:
-    if not schedule.schedule:
-        message = (
-            "expected at least one entry, found none; a rate that never changes is constant_learning_rate"
-        )
-        yield Problem(path=f"{path}.schedule", message=message)
     units = {"epoch" if entry.HasField("epoch") else "step" for entry in schedule.schedule}
     if len(units) > 1:
         message = "expected all entries in steps or all in epochs, found both; use one unit"
@@ -128,16 +123,10 @@ def _cosine(schedule: CosineDecayLearningRate, path: str) -> Iterator[Problem]:
 
 
 def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]:
-    """Find class scores that training needs but that are not read, or that are combined with merged boxes."""
+    """Find class scores that training needs but that are not read, and weighted boxes of several classes."""
     if train.use_multiclass_scores and not reader.load_multiclass_scores:
         message = "expected scores to use, found none; set train_input_reader.load_multiclass_scores: true"
         yield Problem(path="train_config.use_multiclass_scores", message=message)
-    if train.use_multiclass_scores and train.merge_multiple_label_boxes:
-        message = (
-            "expected merge_multiple_label_boxes or use_multiclass_scores, found both; scores tell all"
-            " classes of a box already: remove merge_multiple_label_boxes"
-        )
-        yield Problem(path="train_config.merge_multiple_label_boxes", message=message)
     for field in ("use_multiclass_scores", "merge_multiple_label_boxes"):
         if train.class_weight_power and getattr(train, field):
             message = f"expected 0, as {field} gives boxes several classes, found"
@@ -162,16 +151,6 @@ def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.initial_loss_scale", message=message)
 
 
-def _part_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    parts = train.gradient_accumulation_steps
-    if parts > 1 and train.batch_size % parts:
-        message = (
-            f"expected a number that divides batch_size, which is {train.batch_size}, found {parts};"
-            " batch_size is that of an update, whatever its parts"
-        )
-        yield Problem(path=f"{path}.gradient_accumulation_steps", message=message)
-
-
 def _warmup_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
     """Find a warm-up that takes the whole schedule, unless training ends within it."""
     rate = learning_rate_of(train)
@@ -188,7 +167,6 @@ def _warmup_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 
 def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
     yield from _warmup_problems(train, path)
-    yield from _part_problems(train, path)
     yield from both_problems(train, path)
     yield from _scale_problems(train, path)
 

@@ -7,7 +7,6 @@ from detection_core.config.messages.registered import registered_problems
 from detection_core.detectors.rules import Check
 from detection_core.errors import Problem
 from detection_core.protos import preprocessor_pb2 as pb
-from detection_core.protos.automl_input_pb2 import AutomlScaleJitter
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.train_pb2 import TrainConfig
 
@@ -49,12 +48,6 @@ def _downscale(message: pb.RandomDownscaleToTargetPixels, path: str) -> Iterator
     if message.min_target_pixels > most:
         text = f"expected at most max_target_pixels, which is {most:,}, found {message.min_target_pixels:,}"
         yield Problem(path=f"{path}.min_target_pixels", message=text)
-
-
-def _jitter(message: AutomlScaleJitter, path: str) -> Iterator[Problem]:
-    if bool(message.target_height) != bool(message.target_width):
-        text = "expected target_height and target_width together, found one alone; set both or none"
-        yield Problem(path=f"{path}.target_height", message=text)
 
 
 def _policy(message: pb.AutoAugmentImage, path: str) -> Iterator[Problem]:
@@ -113,7 +106,6 @@ def _keypoints(count: int, arm: str, step: Any, path: str) -> Iterator[Problem]:
 CHECKS: Mapping[str, Check] = {
     "InputReader": _reader,
     "PreprocessingStep": _step,
-    "AutomlScaleJitter": _jitter,
     "AutoAugmentImage": _policy,
     "RandomDownscaleToTargetPixels": _downscale,
     "RandomPadImage": _pad,

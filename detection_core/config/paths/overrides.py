@@ -12,18 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from detection_core.bounded.plain_yaml import read_yaml
-from detection_core.config.paths.field_paths import (
-    Target,
-    child_path,
-    element_index,
-    find_targets,
-    is_map,
-    is_new,
-    leave_other_arm,
-    map_entry,
-    map_key,
-    walk_messages,
-)
+from detection_core.config.paths import field_paths
 from detection_core.config.paths.short_names import expand_short_name
 from detection_core.config.suggestions import describe_expected, describe_wrong_value
 from detection_core.config.text.text_proto import parse_message
@@ -118,13 +107,13 @@ def set_field(message: Message, path: str, value: Any, *, where: str = "") -> No
         ConfigError: naming the path and the values that it accepts.
     """
     where = where or f"override {path}"
-    targets = find_targets(message, path, where=where)
+    targets = field_paths.find_targets(message, path, where=where)
     if not targets:
         raise ConfigError("[*] matches nothing, as the list is empty; use [+] to add an element", where=where)
     for target in targets:
         if value is None or value == UNSET:
             _clear(target, where)
-        elif is_map(target.field):
+        elif field_paths.is_map(target.field):
             _set_map(target, value, where)
         elif target.field.is_repeated:
             _set_repeated(target, value, where)
@@ -132,25 +121,25 @@ def set_field(message: Message, path: str, value: Any, *, where: str = "") -> No
             _set_single(target, value, where)
 
 
-def _clear(target: Target, where: str) -> None:
+def _clear(target: field_paths.Target, where: str) -> None:
     values = getattr(target.container, target.field.name)
     if target.index is None:
         target.container.ClearField(target.field.name)
     elif not target.field.is_repeated:
         raise ConfigError(f"{target.field.name} is single; leave out [{target.index}]", where=where)
-    elif is_map(target.field):
-        values.pop(map_key(target.field, target.index, where), None)
+    elif field_paths.is_map(target.field):
+        values.pop(field_paths.map_key(target.field, target.index, where), None)
     elif target.index == "*":
         del values[:]
     else:
-        del values[element_index(target.index, len(values), where)]
+        del values[field_paths.element_index(target.index, len(values), where)]
 
 
-def _set_single(target: Target, value: Any, where: str) -> None:
+def _set_single(target: field_paths.Target, value: Any, where: str) -> None:
     field, container = target.field, target.container
     if target.index is not None:
         raise ConfigError(f"{field.name} is single; leave out [{target.index}]", where=where)
-    leave_other_arm(container, field, where)
+    field_paths.leave_other_arm(container, field, where)
     if field.message_type is None:
         setattr(container, field.name, scalar_value(field, value, where=where))
         return
@@ -159,31 +148,36 @@ def _set_single(target: Target, value: Any, where: str) -> None:
     child.SetInParent()
 
 
-def _set_repeated(target: Target, value: Any, where: str) -> None:
+def _set_repeated(target: field_paths.Target, value: Any, where: str) -> None:
     field, values = target.field, getattr(target.container, target.field.name)
-    if target.index is None or is_new(target.index):
+    if target.index is None or field_paths.is_new(target.index):
         parsed = _list(type(target.container), field, value, where)
         if target.index is None:
             del values[:]
         values.extend(parsed)
         return
     every = target.index == "*"
-    for i in range(len(values)) if every else [element_index(target.index, len(values), where)]:
+    for i in range(len(values)) if every else [field_paths.element_index(target.index, len(values), where)]:
         if field.message_type is not None:
             values[i].CopyFrom(_message(type(target.container), field, value, where))
         else:
             values[i] = scalar_value(field, value, where=where)
 
 
-def _set_map(target: Target, value: Any, where: str) -> None:
+def _set_map(target: field_paths.Target, value: Any, where: str) -> None:
     field, values = target.field, getattr(target.container, target.field.name)
     if target.index is None:
         raise ConfigError(f"{field.name} is a map; write {field.name}[KEY]", where=where)
-    key, entry_value = map_key(field, target.index, where), map_entry(field).fields_by_name["value"]
+    key, entry_value = (
+        field_paths.map_key(field, target.index, where),
+        field_paths.map_entry(field).fields_by_name["value"],
+    )
     if entry_value.message_type is None:
         values[key] = scalar_value(entry_value, value, where=where)
     else:
-        values[key].CopyFrom(_message(GetMessageClass(map_entry(field)), entry_value, value, where))
+        values[key].CopyFrom(
+            _message(GetMessageClass(field_paths.map_entry(field)), entry_value, value, where)
+        )
 
 
 def _list(container_type: type[Message], field: FieldDescriptor, value: Any, where: str) -> list[Any]:
@@ -305,12 +299,12 @@ def field_texts(config: Message) -> dict[str, str]:
     The paths are valid for overrides; a message without fields has the value `{}`.
     """
     found = {}
-    for path, message in walk_messages(config):
+    for path, message in field_paths.walk_messages(config):
         if path and not message.ListFields():
             found[path] = "{}"
         for field, value in message.ListFields():
-            here = child_path(path, field)
-            if is_map(field):
+            here = field_paths.child_path(path, field)
+            if field_paths.is_map(field):
                 found |= {f"{here}[{key}]": str(entry).strip() for key, entry in value.items()}
             elif field.message_type is None:
                 texts = [_written(field, each) for each in (value if field.is_repeated else [value])]

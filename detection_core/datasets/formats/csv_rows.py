@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Malformed, Rejected
 from detection_core.datasets.layouts import is_image
 from detection_core.errors import DataError
@@ -85,21 +86,7 @@ def split_rows(
         ) from e
 
 
-_IMAGE_NAMES = (
-    "filename", "file_name", "file", "image", "image_name", "image_id", "image_path", "imagepath", "path",
-    "img",
-)  # fmt: skip
-_NAMES = {
-    "image": _IMAGE_NAMES,
-    "class": ("class", "label", "class_name", "classname", "name", "category", "category_name", "label_name"),
-    "xmin": ("xmin", "x_min", "x1", "left"),
-    "ymin": ("ymin", "y_min", "y1", "top"),
-    "xmax": ("xmax", "x_max", "x2", "right"),
-    "ymax": ("ymax", "y_max", "y2", "bottom"),
-    "width": ("width", "image_width", "img_width"),
-    "height": ("height", "image_height", "img_height"),
-    "subset": ("split", "set", "subset", "dataset_split"),
-}
+_NAMES: Mapping[str, Sequence[str]] = module_table(__file__)
 """Column to its names in headers."""
 
 _NEEDED = ("image", "class", "xmin", "ymin", "xmax", "ymax")
@@ -245,7 +232,7 @@ def _parse_cloud(cells: Sequence[str], line: int) -> Row:
 def _is_retinanet(cells: Sequence[str]) -> bool:
     if len(cells) != 6 or not is_image(cells[0].strip()):
         return False
-    return not any(cell.strip() for cell in cells[1:]) or all(map(_is_number, cells[1:5]))
+    return not any(cell.strip() for cell in cells[1:]) or all(map(is_number, cells[1:5]))
 
 
 def _parse_retinanet(cells: Sequence[str], line: int) -> Row:
@@ -272,7 +259,8 @@ def _number(text: str, what: str, line: int) -> float:
     return number
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text is a finite number."""
     try:
         return math.isfinite(float(text))
     except ValueError:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from detection_core.datasets import layouts
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -23,23 +24,6 @@ from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, anno
 from detection_core.datasets.formats.xml_files import parse_xml
 from detection_core.datasets.image_files import ImageFiles, images_without_annotation
 from detection_core.datasets.image_parts import plain_line, read_list
-from detection_core.datasets.layouts import (
-    EVAL,
-    TEST,
-    TRAIN,
-    Layout,
-    common_folder,
-    count_images,
-    folder_in,
-    group_by_split,
-    is_image,
-    list_data_set,
-    name_folder,
-    name_splits,
-    split_of_path,
-    spread,
-    stem,
-)
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -47,11 +31,11 @@ from detection_core.storage.folder_listing import FolderListing, list_folder
 LOOKS_FOR = "Pascal VOC: an XML file an image, with <annotation> and <object>, as LabelImg writes them"
 
 _ANNOTATIONS, _IMAGES, _SETS = "Annotations", "JPEGImages", "ImageSets/Main"
-_SETS_OF_SPLITS = {"train": TRAIN, "val": EVAL, "test": TEST}
+_SETS_OF_SPLITS = {"train": layouts.TRAIN, "val": layouts.EVAL, "test": layouts.TEST}
 _HEAD = 4096
 
 
-def find(listing: FolderListing) -> Layout | None:
+def find(listing: FolderListing) -> layouts.Layout | None:
     """Find the largest Pascal VOC data set in a folder."""
     xml = annotated_folders(listing, ".xml", _is_annotation)
     if not xml:
@@ -68,7 +52,7 @@ def find(listing: FolderListing) -> Layout | None:
 
 def find_folders(root: str) -> dict[str, str]:
     """Return the location of all Pascal VOC annotations below a folder; DataError if there are none."""
-    listing = list_data_set(root)
+    listing = layouts.list_data_set(root)
     xml = annotated_folders(listing, ".xml", _is_annotation)
     if not xml:
         raise DataError(f"expected {LOOKS_FOR}, found none; correct data.path or data.format", where=root)
@@ -82,53 +66,53 @@ def _is_annotation(listing: FolderListing, path: str) -> bool:
 
 def _find_standard(
     listing: FolderListing, base: str, xml: Mapping[str, Sequence[str]], others: int
-) -> Layout:
+) -> layouts.Layout:
     """Describe a folder with the challenge's layout."""
     annotations, images = (posixpath.join(base, name) for name in (_ANNOTATIONS, _IMAGES))
     sets = listing.folders.get(posixpath.join(base, _SETS), ())
     locations = {
         split: f"{_SETS}/{word}.txt" for word, split in _SETS_OF_SPLITS.items() if f"{word}.txt" in sets
     }
-    count = sum(map(is_image, listing.folders[images]))
+    count = sum(map(layouts.is_image, listing.folders[images]))
     more = f"; {others} more sets beside it" if others else ""
     divided = f", image sets {', '.join(locations)}" if locations else ""
     found = f"{len(xml[annotations])} XML files in {annotations}/, {count} images in {images}/"
-    return Layout(
+    return layouts.Layout(
         format="voc",
         path=listing.path(base),
-        splits=name_splits(locations),
+        splits=layouts.name_splits(locations),
         evidence=f"{found}{divided}{more}",
         images=count,
     )
 
 
-def _find_elsewhere(listing: FolderListing, xml: Mapping[str, Sequence[str]]) -> Layout:
+def _find_elsewhere(listing: FolderListing, xml: Mapping[str, Sequence[str]]) -> layouts.Layout:
     """Describe annotations in folders with other names, or next to the images."""
     locations = {
         split: _location(listing, {folder: xml[folder] for folder in folders}, split)
-        for split, folders in group_by_split(xml).items()
+        for split, folders in layouts.group_by_split(xml).items()
         if split
     }
-    splits = name_splits(locations)
-    parts = list(locations.values()) if TRAIN in splits and splits[TRAIN] in locations.values() else []
+    splits = layouts.name_splits(locations)
+    parts = list(locations.values()) if splits.get(layouts.TRAIN) in locations.values() else []
     parts = parts or [_location(listing, xml)]
     folders = list(dict.fromkeys(part["images"] for part in parts))
-    count = count_images(listing, folders)
-    where = " and ".join(map(name_folder, folders))
-    return Layout(
+    count = layouts.count_images(listing, folders)
+    where = " and ".join(map(layouts.name_folder, folders))
+    return layouts.Layout(
         format="voc",
         path=listing.root,
         splits=splits,
         evidence=f"{say_folders(xml, 'XML')}, {count} images in {where}",
         images=count,
-        names=spread([name for names in xml.values() for name in names], SAMPLED_NAMES),
+        names=layouts.spread([name for names in xml.values() for name in names], SAMPLED_NAMES),
     )
 
 
 def _location(listing: FolderListing, xml: Mapping[str, Sequence[str]], split: str = "") -> dict[str, str]:
     """Return the annotation folder and the image folder of a split."""
     images = {_image_folder(listing, folder, names, split) for folder, names in xml.items()}
-    return {"annotations": common_folder(xml) or ".", "images": common_folder(images) or "."}
+    return {"annotations": layouts.common_folder(xml) or ".", "images": layouts.common_folder(images) or "."}
 
 
 def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], split: str) -> str:
@@ -138,7 +122,7 @@ def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], spl
     """
     wanted = set(names)
     named = {
-        other: wanted & {stem(name) for name in here if is_image(name)}
+        other: wanted & {layouts.stem(name) for name in here if layouts.is_image(name)}
         for other, here in listing.folders.items()
     }
 
@@ -150,15 +134,20 @@ def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], spl
         away = (
             len(other.split("/"))
             + len(folder.split("/"))
-            - 2 * len(common_folder([other, folder]).split("/"))
+            - 2 * len(layouts.common_folder([other, folder]).split("/"))
         )
-        return len(named[other]), bool(split) and split_of_path(other) == split, len(list(ends)), -away
+        return (
+            len(named[other]),
+            bool(split) and layouts.split_of_path(other) == split,
+            len(list(ends)),
+            -away,
+        )
 
-    images = {other for other, here in listing.folders.items() if any(map(is_image, here))}
+    images = {other for other, here in listing.folders.items() if any(map(layouts.is_image, here))}
     # Ties go to the annotations' folder.
     best = max(sorted(images, key=lambda other: other != folder), key=rank, default=folder)
     missing = wanted - named.get(best, set())
-    return common_folder([best, *(other for other, here in named.items() if here & missing)])
+    return layouts.common_folder([best, *(other for other, here in named.items() if here & missing)])
 
 
 _FLAG_VALUES = {"": 0, "unspecified": 0, "0": 0, "1": 1}
@@ -190,7 +179,7 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
             f"found {shorten(location)}",
             where="splits",
         )
-    annotations, images = (folder_in(root, name) for name in names)
+    annotations, images = (layouts.folder_in(root, name) for name in names)
     for folder in (annotations, images):
         if not files.is_dir(folder):
             raise DataError("expected a folder of a Pascal VOC data set, found nothing", where=folder)
@@ -214,7 +203,7 @@ def read(root: str, location: Any) -> Annotations:
         listed = [f"{plain_line(line)}.xml" for line in read_list(image_set)]
     else:  # also unreadable folders with an annotation's name
         listing = list_folder(annotations)
-        listed = sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=stem)
+        listed = sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=layouts.stem)
     shown = os.path.relpath(annotations, root)
     found = Annotations()
     images = _read_images(found, annotations, listed, ImageFiles(folder), shown, whole=not image_set)
@@ -233,7 +222,7 @@ def _read_images(
     """Yield the images of annotation files; complete `found` after the last one."""
     about, ids = found.about, []
     for path in listed:
-        name = stem(path)
+        name = layouts.stem(path)
         try:
             image = _image(name, path_inside(annotations, path), available)
         except Rejected as e:

@@ -258,19 +258,13 @@ def resnet_v1(inputs: tf.Tensor, layers: TrackedLayers, depth: int) -> list[tf.T
     """
     features = layers.conv(inputs, "stem", 64, 7, stride=2)
     features = _pool(layers.relu(layers.norm(features, "stem_bn"), "stem"), layers)
-    maps: list[tf.Tensor] = []
-    for stage, (count, channels) in enumerate(zip(BLOCKS[depth], CHANNELS, strict=True)):
-        for index in range(count):
-            stride = 2 if index == 0 and stage else 1
-            block = layers.under(f"block_{stage}_{index}")
-            features = _bottleneck_v1(features, block, channels, stride, index == 0)
-        maps.append(features)
-    return maps
+    return _stages(features, layers, depth, _bottleneck_v1, (1, 2, 2, 2), halving=0)
 
 
 def resnet_v2(inputs: tf.Tensor, layers: TrackedLayers, depth: int) -> list[tf.Tensor]:
     """Build the backbone of version 2; return the map of stride 32, before the last normalisation."""
-    return _preactivated(inputs, layers, depth, _bottleneck_v2, (2, 2, 2, 1))[-1:]
+    features = _pool(layers.conv(inputs, "stem", 64, 7, stride=2), layers)
+    return _stages(features, layers, depth, _bottleneck_v2, (2, 2, 2, 1), halving=-1)[-1:]
 
 
 def resnet_basic(inputs: tf.Tensor, layers: TrackedLayers, depth: int) -> list[tf.Tensor]:
@@ -278,7 +272,8 @@ def resnet_basic(inputs: tf.Tensor, layers: TrackedLayers, depth: int) -> list[t
 
     Blocks have two convolutions and normalise before them, as in version 2.
     """
-    return _preactivated(inputs, layers, depth, _basic, (1, 2, 2, 2))
+    features = _pool(layers.conv(inputs, "stem", 64, 7, stride=2), layers)
+    return _stages(features, layers, depth, _basic, (1, 2, 2, 2), halving=-1)
 
 
 def _pool(features: tf.Tensor, layers: TrackedLayers) -> tf.Tensor:
@@ -286,16 +281,22 @@ def _pool(features: tf.Tensor, layers: TrackedLayers) -> tf.Tensor:
     return tf_keras.layers.MaxPooling2D(3, strides=2, name=layers.layer_name("pool"))(padded)
 
 
-def _preactivated(
-    inputs: tf.Tensor, layers: TrackedLayers, depth: int, block: Block, strides: tuple[int, ...]
+def _stages(
+    features: tf.Tensor,
+    layers: TrackedLayers,
+    depth: int,
+    block: Block,
+    strides: tuple[int, ...],
+    *,
+    halving: int,
 ) -> list[tf.Tensor]:
-    """Build a backbone of blocks that normalise first; a stage's last block has its stride."""
-    features = _pool(layers.conv(inputs, "stem", 64, 7, stride=2), layers)
+    """Build the stages of a backbone; the block at `halving`, 0 or -1, has the stride of its stage."""
     maps: list[tf.Tensor] = []
     for stage, (count, channels, stride) in enumerate(zip(BLOCKS[depth], CHANNELS, strides, strict=True)):
         for index in range(count):
             inner = layers.under(f"block_{stage}_{index}")
-            features = block(features, inner, channels, stride if index == count - 1 else 1, index == 0)
+            own = stride if index == halving % count else 1
+            features = block(features, inner, channels, own, index == 0)
         maps.append(features)
     return maps
 

@@ -40,10 +40,7 @@ def _center_net(message: CenterNet, path: str) -> Iterator[Problem]:
 def _without_boxes(message: CenterNet, path: str) -> Iterator[Problem]:
     """Find what needs boxes in a message of keypoint tasks only."""
     tasks = message.keypoint_estimation_task
-    if not tasks:
-        text = f"expected {_BOXES}, {_TASK} or both, found neither; add what the detector finds"
-        yield Problem(path=f"{path}.{_BOXES}", message=text)
-    elif message.object_center_params.keypoint_weights_for_center and len(tasks) > 1:
+    if message.object_center_params.keypoint_weights_for_center and len(tasks) > 1:
         text = f"expected one {_TASK}, whose keypoints the weights are of, found {len(tasks):,}"
         yield Problem(path=f"{path}.{_WEIGHTS}", message=f"{text}; remove the weights or tasks")
     for i, task in enumerate(tasks):

@@ -7,7 +7,7 @@ from detection_core.detectors.checkpoint_names import (
     FillableVariables,
     FineTuneOptions,
     Naming,
-    below,
+    object_kinds,
     rename_paths,
 )
 from detection_core.errors import ModelError
@@ -63,11 +63,7 @@ def checkpoint_names() -> CheckpointNames:
     """Return the names of CenterNet's variables in checkpoints."""
     return CheckpointNames(
         object_based=Naming(
-            kinds={
-                "classification": _classification,
-                "detection": lambda model, options: rename_paths(object_paths(model), below(EXTRACTOR_PATH)),
-                "full": lambda model, options: rename_paths(object_paths(model), str),
-            },
+            kinds={"classification": _classification, **object_kinds(object_paths, EXTRACTOR_PATH)},
             detector=(EXTRACTOR_PATH,),
             classifier=(_CLASSIFIER_PATH,),
             heads=(f"model/{HEADS}/",),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from detection_core.bounded.plain_yaml import module_table
+from detection_core.config.messages.extractors import lacking_problems
 from detection_core.errors import Problem
 from detection_core.protos.center_net_pb2 import CenterNetFeatureExtractor
 
@@ -52,20 +53,12 @@ def extractor_problems(message: CenterNetFeatureExtractor, path: str) -> Iterato
     entry = EXTRACTORS.get(message.type)
     if entry is None:
         return  # The name is refused where every family's is.
-    for name in _MOBILE_OPTIONS:
-        found, default = getattr(message, name), message.DESCRIPTOR.fields_by_name[name].default_value
-        if name not in entry.options and found != default:
-            text = f"expected {_text(default)}, as {message.type} lacks this option, found {_text(found)}"
-            yield Problem(path=f"{path}.{name}", message=f"{text}; remove the field")
+    lacking = (name for name in _MOBILE_OPTIONS if name not in entry.options)
+    yield from lacking_problems(message, path, lacking)
     if message.upsampling_interpolation not in INTERPOLATIONS:
         found = message.upsampling_interpolation[:80]
         text = f"expected {' or '.join(INTERPOLATIONS)}, found {found!r}; correct the name"
         yield Problem(path=f"{path}.upsampling_interpolation", message=text)
-    for name in ("channel_means", "channel_stds"):
-        values = getattr(message, name)
-        if len(values) not in (0, 3):
-            text = f"expected 3 values or none, found {len(values):,}; give one for each channel"
-            yield Problem(path=f"{path}.{name}", message=text)
     if any(value <= 0 for value in message.channel_stds):
         text = f"expected numbers above 0, found {min(message.channel_stds):g}; correct it"
         yield Problem(path=f"{path}.channel_stds", message=text)
@@ -84,7 +77,3 @@ def size_problems(message: Any, path: str, size: tuple[int, int]) -> Iterator[Pr
         f" found {size[0]:,} x {size[1]:,}; change the image_resizer"
     )
     yield Problem(path=f"{path}.image_resizer", message=text)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool | str) else f"{value:g}"

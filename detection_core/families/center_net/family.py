@@ -1,12 +1,6 @@
 """The record of the family; see `detectors.family`."""
 
-from detection_core.detectors.family import (
-    CheckpointSupport,
-    Family,
-    QuantizationSupport,
-    TFLiteExport,
-    late,
-)
+from detection_core.detectors import family
 from detection_core.families.center_net.check import RULES, keypoints, size_problems, tflite_problems
 from detection_core.families.center_net.extractors import EXTRACTORS
 
@@ -16,10 +10,10 @@ FLOAT_STAGES = {
 }
 """Stages after the network, with the reason why they stay in float."""
 
-FAMILY = Family(
+FAMILY = family.Family(
     name="center_net",
-    build=late("detection_core.families.center_net.build:build_center_net"),
-    describe=late("detection_core.families.center_net.build:describe_center_net"),
+    build=family.late("detection_core.families.center_net.build:build_center_net"),
+    describe=family.late("detection_core.families.center_net.build:describe_center_net"),
     loss_names={
         "Loss/object_center": "center",
         "Loss/box/scale": "size",
@@ -29,16 +23,16 @@ FAMILY = Family(
     keypoints=keypoints,
     rules=RULES,
     size_problems=size_problems,
-    checkpoints=CheckpointSupport(
-        names=late("detection_core.families.center_net.checkpoint_names:checkpoint_names")
+    checkpoints=family.CheckpointSupport(
+        names=family.late("detection_core.families.center_net.checkpoint_names:checkpoint_names")
     ),
-    tflite=TFLiteExport(
+    tflite=family.TFLiteExport(
         problems=tflite_problems,
-        function=late("detection_core.families.center_net.tflite:export_function"),
-        normalisation=late("detection_core.families.center_net.tflite:input_normalisation"),
+        function=family.late("detection_core.families.center_net.tflite:export_function"),
+        normalisation=family.late("detection_core.families.center_net.tflite:input_normalisation"),
     ),
-    quantization=QuantizationSupport(
-        rewrite=late("detection_core.quantization.rewriting:rewrite", float_stages=FLOAT_STAGES)
+    quantization=family.QuantizationSupport(
+        rewrite=family.late("detection_core.quantization.rewriting:rewrite", float_stages=FLOAT_STAGES)
     ),
     with_network=lambda detector, network: detector.with_network(network),
 )

@@ -6,16 +6,9 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from detection_core.detectors.base import inside_images
+from detection_core.families.center_net import network
 from detection_core.families.center_net.decoding import KeypointTask
 from detection_core.families.center_net.extractors import STRIDE
-from detection_core.families.center_net.network import (
-    BOX_OFFSET,
-    BOX_SCALE,
-    OBJECT_CENTER,
-    Predictions,
-    depth_head,
-    keypoint_heads,
-)
 from detection_core.families.center_net.targets import (
     KeypointTruth,
     PointTargets,
@@ -75,7 +68,7 @@ class CenterNetCriterion:
     center_weights: tuple[float, ...] = ()
 
     def __call__(
-        self, predictions: Predictions, truth: GroundTruth, true_sizes: tf.Tensor
+        self, predictions: network.Predictions, truth: GroundTruth, true_sizes: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth; boxes are normalised to the network's input.
 
@@ -84,7 +77,7 @@ class CenterNetCriterion:
         Returns:
             Name of a head -> its weighted loss, a float32 scalar.
         """
-        first = predictions[OBJECT_CENTER][0]
+        first = predictions[network.OBJECT_CENTER][0]
         shape = (int(first.shape[1]), int(first.shape[2]))
         pixels = pixel_weights(true_sizes, shape)
         objects = tf.maximum(tf.cast(tf.math.count_nonzero(truth.weights), tf.float32), 1.0)
@@ -93,10 +86,14 @@ class CenterNetCriterion:
         of_classes = tf.reduce_max(of_classes, axis=1)[:, tf.newaxis, tf.newaxis]
         weights = tf.where(wanted == 1.0, of_classes, 1.0) * pixels
         found = {
-            OBJECT_CENTER: _heatmap_loss(self.classification, predictions[OBJECT_CENTER], wanted, weights)
+            network.OBJECT_CENTER: _heatmap_loss(
+                self.classification, predictions[network.OBJECT_CENTER], wanted, weights
+            )
         }
         if self.localization is not None:
-            for name, targets in zip((BOX_SCALE, BOX_OFFSET), box_targets(truth, shape), strict=True):
+            for name, targets in zip(
+                (network.BOX_SCALE, network.BOX_OFFSET), box_targets(truth, shape), strict=True
+            ):
                 found[name] = _point_loss(self.localization, predictions[name], targets)
         losses = {name: self.weights[name] * value / objects for name, value in found.items()}
         for each in self.keypoints:
@@ -158,7 +155,7 @@ def _alike(task: KeypointTask, truth: GroundTruth, shape: tuple[int, int]) -> Ke
 
 def keypoint_losses(
     losses: KeypointLosses,
-    predictions: Predictions,
+    predictions: network.Predictions,
     truth: GroundTruth,
     pixels: tf.Tensor,
     shape: tuple[int, int],
@@ -169,7 +166,7 @@ def keypoint_losses(
         Name of a head -> its weighted loss, a float32 scalar.
     """
     task = losses.task
-    names = keypoint_heads(task.name)
+    names = network.keypoint_heads(task.name)
     heatmap, offset, regression = (predictions[name] for name in names)
     known = keypoint_truth(truth, shape, task.class_index, task.indices)
     wanted, objects, mask = keypoint_heatmaps(known, task.deviations, shape)
@@ -185,7 +182,7 @@ def keypoint_losses(
     result = {name: weight * value for name, weight, value in zip(names, losses.weights, found, strict=True)}
     if task.depths:
         # A keypoint's own weight does not count, as in the Object Detection API.
-        own, name = _alike(task, truth, shape), depth_head(task.name)
+        own, name = _alike(task, truth, shape), network.depth_head(task.name)
         weights = own.weights * tf.gather(truth.keypoint_depth_weights, task.indices, axis=2)
         depths = tf.gather(truth.keypoint_depths, task.indices, axis=2)
         targets = keypoint_depths(own._replace(weights=weights), depths, task.offset_radius, shape)

@@ -116,11 +116,6 @@ class CenterNetModel(base.OneNetworkDetector[CenterNetParts]):
         super().__init__("center_net", network, parts, parts.num_classes)
 
     @property
-    def input_shape(self) -> base.InputShape:
-        """Return the one size of images; see `Detector.input_shape`."""
-        return base.InputShape.fixed(self._parts.input_size)
-
-    @property
     def num_keypoints(self) -> int:
         """Return the number of keypoints of a detection, over all tasks."""
         return keypoint_count(self._parts.keypoints)

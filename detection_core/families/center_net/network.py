@@ -18,7 +18,7 @@ from detection_core.families.center_net.backbones import (
 )
 from detection_core.families.center_net.extractors import EXTRACTORS, Extractor
 from detection_core.parts.backbones import mobilenet
-from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, ChannelOptions, LayerHyperparams
 from detection_core.parts.layers.layer_names import BACKBONE, in_backbone
 from detection_core.protos.center_net_pb2 import CenterNetFeatureExtractor
 
@@ -75,7 +75,7 @@ def _mobilenet(
     inputs: tf.Tensor, layers: TrackedLayers, message: CenterNetFeatureExtractor
 ) -> list[tf.Tensor]:
     """Add MobileNetV2; the map of stride 16 is that before its channels grow from 64 to 96."""
-    options = mobilenet.MobileNetOptions(depth_multiplier=message.depth_multiplier, min_depth=8)
+    options = ChannelOptions(depth_multiplier=message.depth_multiplier, min_depth=8)
     ends = mobilenet.mobilenet_v2(inputs, layers.layers.under(_MOBILENET_HYPERPARAMS), options)
     network = tf_keras.Model(inputs, ends.levels[5])
     middle = network.get_layer("backbone_block_9_add").output

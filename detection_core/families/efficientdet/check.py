@@ -58,18 +58,9 @@ def problems(message: EfficientDet, path: str) -> Iterator[Problem]:
     ]
     yield from problems
     yield from sizes.one_size_problems(message.image_resizer, f"{path}.image_resizer")
-    yield from _channel_problems(message, path)
     yield from _expression_problems(message, path)
     if message.name and not problems:
         yield from _level_problems(message, path)
-
-
-def _channel_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
-    for field in ("mean_rgb", "stddev_rgb"):
-        found = len(getattr(message, field))
-        if found not in (0, 1, 3):
-            text = f"expected a number for all channels or one for each of R, G and B, found {found}"
-            yield Problem(path=f"{path}.{field}", message=f"{text}; give 1 or 3")
 
 
 def _expression_problems(message: EfficientDet, path: str) -> Iterator[Problem]:

@@ -10,6 +10,8 @@ itself does not find these on restore.
 
 import collections
 import dataclasses
+import functools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,12 +26,7 @@ from detection_core.detectors.checkpoint_names import (
 )
 from detection_core.families.efficientdet.model import EfficientDetModel
 from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings
-from detection_core.parts.layers.layer_names import (
-    LayerName,
-    in_backbone,
-    parse_layer_name,
-    parse_variable_name,
-)
+from detection_core.parts.layers import layer_names
 from detection_core.training.checkpoint_variables import AVERAGED, OPTIMIZER_SLOT, escaped_child
 
 _REGULARIZED = ("kernel", "weight")
@@ -75,7 +72,7 @@ def regularized(variables: Iterable[AutomlVariable]) -> Iterator[AutomlVariable]
 
 
 def _named(variable: tf.Variable, layer: str, scope: _Scope) -> AutomlVariable:
-    leaf = parse_variable_name(variable).weight
+    leaf = layer_names.parse_variable_name(variable).weight
     if layer.endswith("_pointwise") and leaf == "kernel":
         leaf = "pointwise_kernel"
     return AutomlVariable(f"{scope.path}/{leaf}", f"{scope.name}/{leaf}", variable)
@@ -103,7 +100,9 @@ class _Names:
         yield from self._segmentation()
 
     def _backbone(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
-        parsed = [parse_layer_name(layer) for layer in self.layers if in_backbone(layer)]
+        parsed = [
+            layer_names.parse_layer_name(layer) for layer in self.layers if layer_names.in_backbone(layer)
+        ]
         positions = sorted({name.indices for name in parsed if name and name.indices})
         for index, position in enumerate(positions):
             own = [name for name in parsed if name and name.indices == position]
@@ -113,7 +112,7 @@ class _Names:
         yield ("backbone_stem_bn",), _Scope(f"{path}/_bn", f"{name}/tpu_batch_normalization")
 
     def _block(
-        self, index: int, layer: str, own: list[LayerName]
+        self, index: int, layer: str, own: list[layer_names.LayerName]
     ) -> Iterator[tuple[tuple[str, ...], _Scope]]:
         """Number layers of a kind in creation order; the number 0 is left out."""
         path, name = f"backbone/_blocks/{index}", f"{self.settings.backbone_name}/blocks_{index}"
@@ -207,34 +206,35 @@ def _hub_path(name: str) -> str:
     return f"{_HUB_MODULE}{escaped_child(f'{name}:0')}"
 
 
-def _in_objects(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
-    def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
-        settings = model.parts.settings
-        found = (own for own in automl_variables(model.network, settings) if _PARTS[kind](own.key))
-        # The optimizer of a training checkpoint holds moving averages, which give better results.
-        ends = (_AVERAGE_SLOT, "") if settings.restore_moving_averages else ("",)
-        return [
-            (own.variable, [f"{path}{end}" for end in ends for path in (own.key, _hub_path(own.name))])
-            for own in found
-        ]
-
-    return fillable
+def _in_objects(kind: str, model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
+    settings = model.parts.settings
+    found = (own for own in automl_variables(model.network, settings) if _PARTS[kind](own.key))
+    # The optimizer of a training checkpoint holds moving averages, which give better results.
+    ends = (_AVERAGE_SLOT, "") if settings.restore_moving_averages else ("",)
+    return [
+        (own.variable, [f"{path}{end}" for end in ends for path in (own.key, _hub_path(own.name))])
+        for own in found
+    ]
 
 
-def _by_name(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
-    def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
-        part = _PARTS["full" if options.heads and kind == "detection" else kind]
-        settings = model.parts.settings
-        found = automl_variables(model.network, settings)
-        # A training checkpoint also holds averaged values, which give better results.
-        ends = (AVERAGED, "") if settings.restore_moving_averages else ("",)
-        return [(own.variable, [f"{own.name}{end}" for end in ends]) for own in found if part(own.key)]
-
-    return fillable
+def _by_name(kind: str, model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
+    part = _PARTS["full" if options.heads and kind == "detection" else kind]
+    settings = model.parts.settings
+    found = automl_variables(model.network, settings)
+    # A training checkpoint also holds averaged values, which give better results.
+    ends = (AVERAGED, "") if settings.restore_moving_averages else ("",)
+    return [(own.variable, [f"{own.name}{end}" for end in ends]) for own in found if part(own.key)]
 
 
-_STEM, _STEM_LAYERS = "stem", ("conv2d", "tpu_batch_normalization")
-_SEGMENTATION, _TRANSPOSED = "segmentation_head", "conv2d_transpose"
+# A running number follows the name of a layer or scope, but not of the first one.
+_STEM = re.compile(
+    r"([^/]*)/stem(?:_\d{1,18})?/(conv2d|tpu_batch_normalization)(?:_\d{1,18})?/(.*)", re.ASCII | re.DOTALL
+)
+_IN_HEAD = re.compile(
+    r"(?P<scope>segmentation_head(?:_\d{1,18})?)/"
+    r"(?P<layer>conv2d_transpose(?:_(?P<number>\d{1,18}))?/(?=.))?(?P<rest>.+)",
+    re.ASCII | re.DOTALL,
+)
 
 
 class _Stored(NamedTuple):
@@ -261,77 +261,41 @@ def running_names(names: Iterable[str]) -> dict[str, list[str]]:
     return {name: [] for name in moved} | exact
 
 
-def _number(name: str, base: str) -> int | None:
-    """Return the running number of a name: 0 for `base` itself, 2 for `base_2`; None for another name."""
-    if name == base:
-        return 0
-    number = name.removeprefix(f"{base}_")
-    is_number = number.isascii() and number.isdecimal() and len(number) < 19
-    return int(number) if number != name and is_number else None
-
-
 def _stems(names: Iterable[str]) -> Iterator[_Stored]:
     for name in names:
-        network, *inner = name.split("/", 3)
-        if len(inner) != 3 or _number(inner[0], _STEM) is None:
-            continue
-        for layer in _STEM_LAYERS:
-            if _number(inner[1], layer) is not None:
-                yield _Stored(f"{network}/{_STEM}/{layer}/{inner[2]}", name)
-
-
-class _InHead(NamedTuple):
-    """A name below a segmentation head: scope, number of the transposed convolution, and the rest."""
-
-    stored: str
-    scope: str
-    number: int | None
-    rest: str
-
-
-def _in_heads(names: Iterable[str]) -> Iterator[_InHead]:
-    for name in names:
-        scope, _, rest = name.partition("/")
-        if _number(scope, _SEGMENTATION) is None or not rest:
-            continue
-        layer, _, parameter = rest.partition("/")
-        number = _number(layer, _TRANSPOSED) if parameter else None
-        yield _InHead(name, scope, number, rest if number is None else parameter)
+        if found := _STEM.fullmatch(name):
+            network, layer, parameter = found.groups()
+            yield _Stored(f"{network}/stem/{layer}/{parameter}", name)
 
 
 def _segmentations(names: Iterable[str]) -> Iterator[_Stored]:
-    found = list(_in_heads(names))
-    first = _first_numbers(found)
-    for stored, scope, number, rest in found:
-        offset = None if number is None else number - first[scope]
-        layer = "" if offset is None else f"{_TRANSPOSED}_{offset}/" if offset else f"{_TRANSPOSED}/"
-        yield _Stored(f"{_SEGMENTATION}/{layer}{rest}", stored)
-
-
-def _first_numbers(found: Iterable[_InHead]) -> Mapping[str, int]:
-    """Return the first number of each head's convolutions; 0 if there are gaps between them."""
+    """Count the convolutions of each head from its first one; from 0 if there are gaps between them."""
+    found = [match for name in names if (match := _IN_HEAD.fullmatch(name))]
     numbers: dict[str, set[int]] = collections.defaultdict(set)
-    for each in found:
-        if each.number is not None:
-            numbers[each.scope].add(each.number)
-    return {
-        scope: min(found) if max(found) - min(found) + 1 == len(found) else 0
-        for scope, found in numbers.items()
-    }
+    for match in found:
+        if match["layer"]:
+            numbers[match["scope"]].add(int(match["number"] or 0))
+    for match in found:
+        layer = ""
+        if match["layer"]:
+            own = numbers[match["scope"]]
+            first = min(own) if max(own) - min(own) + 1 == len(own) else 0
+            layer = f"{_numbered('conv2d_transpose', int(match['number'] or 0) - first)}/"
+        yield _Stored(f"segmentation_head/{layer}{match['rest']}", match[0])
 
 
 def checkpoint_names() -> CheckpointNames:
     """Return the names of EfficientDet's variables in checkpoints."""
     return CheckpointNames(
         object_based=Naming(
-            kinds={kind: _in_objects(kind) for kind in _PARTS},
+            kinds={kind: functools.partial(_in_objects, kind) for kind in _PARTS},
             detector=("fpn_cells/", _HUB_MODULE),
             classifier=(_BACKBONE,),
             heads=(_CLASS_NET, "classes/"),
             model=(_BACKBONE, "resample_layers/", "fpn_cells/", *_HEADS, _HUB_MODULE, "classes/", "boxes/"),
         ),
         name_based=Naming(
-            kinds={kind: _by_name(kind) for kind in _PARTS},
+            kinds={kind: functools.partial(_by_name, kind) for kind in _PARTS},
             detector=("fpn_cells/",),
             classifier=("efficientnet-",),
             heads=(_CLASS_NET,),

@@ -73,11 +73,6 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
         return [v for n, v in named if not {n.key, n.original.key}.intersection(self._parts.frozen)]
 
     @property
-    def input_shape(self) -> base.InputShape:
-        """Return the one size of images; see `Detector.input_shape`."""
-        return base.InputShape.fixed(self._parts.input_size)
-
-    @property
     def anchors(self) -> np.ndarray:
         """Return the anchors, float32 [A, 4], normalised to the network input."""
         return normalized_anchors(self._parts.settings)

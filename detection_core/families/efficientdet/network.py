@@ -18,19 +18,14 @@ from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, E
 from detection_core.parts import heads
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.backbones.efficientnet import DROP_RATE, L2, EfficientNetOptions, efficientnet
+from detection_core.parts.layers import layer_hyperparams
 from detection_core.parts.layers.keras_layers import NearestResize
-from detection_core.parts.layers.layer_hyperparams import (
-    GLOROT_UNIFORM,
-    BatchNormOptions,
-    InitializerOptions,
-    LayerHyperparams,
-)
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.parts.necks import EPSILON, WeightedFusion
 from detection_core.structures import COLOURS, GroundTruth
 
-BATCH_NORM = BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True)
+BATCH_NORM = layer_hyperparams.BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True)
 _POOLS = {"max": tf_keras.layers.MaxPooling2D, "avg": tf_keras.layers.AveragePooling2D}
 
 
@@ -76,8 +71,8 @@ class FeatureNetwork:
     """
 
     def __init__(self, settings: EfficientDetSettings, layers: NetworkLayers) -> None:
-        hyperparams = LayerHyperparams(
-            initializer=GLOROT_UNIFORM,
+        hyperparams = layer_hyperparams.LayerHyperparams(
+            initializer=layer_hyperparams.GLOROT_UNIFORM,
             batch_norm=batch_norm(settings),
             activation=activation_name(settings.act_type),
             force_use_bias=not settings.conv_bn_act_pattern,
@@ -165,10 +160,9 @@ class FeatureNetwork:
         channels = self._settings.fpn_num_filters
         if features.shape[-1] == channels:
             return features
-        projected = self._layers.conv(name, channels, 1, use_bias=True)(features)
-        if not self._settings.apply_bn_for_resampling:
-            return projected
-        return self._layers.norm(f"{name}_bn")(projected)
+        if self._settings.apply_bn_for_resampling:
+            return self._layers.conv_norm(features, name, channels, 1, use_bias=True)
+        return self._layers.conv(name, channels, 1, use_bias=True)(features)
 
 
 def activation_name(act_type: str) -> str:
@@ -176,14 +170,14 @@ def activation_name(act_type: str) -> str:
     return "swish" if act_type in ("silu", "swish_native") else act_type
 
 
-def batch_norm(settings: EfficientDetSettings) -> BatchNormOptions:
+def batch_norm(settings: EfficientDetSettings) -> layer_hyperparams.BatchNormOptions:
     """Return the batch normalisation of every layer; `sync_batch_norm` needs several replicas to matter."""
     return dataclasses.replace(BATCH_NORM, synchronized=settings.sync_batch_norm)
 
 
 def with_activation(layers: NetworkLayers, settings: EfficientDetSettings, **changes: Any) -> NetworkLayers:
     """Return a maker of layers with the normalisation and activation of the settings."""
-    hyperparams = LayerHyperparams(
+    hyperparams = layer_hyperparams.LayerHyperparams(
         batch_norm=batch_norm(settings), activation=activation_name(settings.act_type)
     )
     return layers.under(dataclasses.replace(hyperparams, **changes))
@@ -192,12 +186,14 @@ def with_activation(layers: NetworkLayers, settings: EfficientDetSettings, **cha
 CODE_SIZE = 4
 # Sets each anchor's initial score to 0.01, as for RetinaNet, https://arxiv.org/abs/1708.02002.
 CLASS_BIAS = -math.log((1 - 0.01) / 0.01)
-_BACKBONE_INITIALIZER = InitializerOptions(
+_BACKBONE_INITIALIZER = layer_hyperparams.InitializerOptions(
     class_name="VarianceScaling",
     arguments={"scale": 2.0, "mode": "fan_out", "distribution": "untruncated_normal"},
 )
-_SEPARABLE_INITIALIZER = InitializerOptions(class_name="VarianceScaling")
-_PLAIN_INITIALIZER = InitializerOptions(class_name="RandomNormal", arguments={"stddev": 0.01})
+_SEPARABLE_INITIALIZER = layer_hyperparams.InitializerOptions(class_name="VarianceScaling")
+_PLAIN_INITIALIZER = layer_hyperparams.InitializerOptions(
+    class_name="RandomNormal", arguments={"stddev": 0.01}
+)
 
 
 @static_shapes()
@@ -212,7 +208,7 @@ def build_network(
         Flat functional model, float32 [B, H, W, channels] preprocessed to (box codes [B, A, 4], class logits
         [B, A, C]). The order is level after level, row by row. With a segmentation head, its logits follow.
     """
-    layers = NetworkLayers(hyperparams=LayerHyperparams(), seed=seed)
+    layers = NetworkLayers(hyperparams=layer_hyperparams.LayerHyperparams(), seed=seed)
     inputs = tf_keras.Input((*size, channels), name="image")
     ends = build_backbone(settings, inputs, layers)
     features = FeatureNetwork(settings, layers)(ends.levels)

@@ -9,27 +9,19 @@ from detection_core.config.messages.sizes import network_size
 from detection_core.config.paths.overrides import with_fields
 from detection_core.detectors.family import AnchorFit
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS, has_pyramid
-from detection_core.parts.anchors.choice import (
-    AnchorMap,
-    Candidate,
-    aspect_ratios,
-    choose_anchors,
-    sample,
-    size_of,
-    to_pixels,
-)
+from detection_core.parts.anchors import choice
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
 
 _GRID = "first_stage_anchor_generator.grid_anchor_generator"
 _FINER = 0.1  # fraction of the boxes that a finer feature map must match in addition, as it costs more
 
 
-def anchor_map(message: FasterRcnn, size: tuple[int, int]) -> AnchorMap:
+def anchor_map(message: FasterRcnn, size: tuple[int, int]) -> choice.AnchorMap:
     """Return the anchors of a checked message with a grid, for an input of (rows, columns)."""
     grid = message.first_stage_anchor_generator.grid_anchor_generator
     stride = message.feature_extractor.first_stage_features_stride
-    sizes = [size_of(scale, ratio) for ratio in grid.aspect_ratios for scale in grid.scales]
-    return AnchorMap(
+    sizes = [choice.size_of(scale, ratio) for ratio in grid.aspect_ratios for scale in grid.scales]
+    return choice.AnchorMap(
         shape=(-(-size[0] // stride), -(-size[1] // stride)),
         stride=(grid.height_stride, grid.width_stride),
         offset=(grid.height_offset, grid.width_offset),
@@ -47,14 +39,14 @@ def fit_anchors(message: FasterRcnn, where: str, boxes: np.ndarray, *, keep_coun
     grid = message.first_stage_anchor_generator.HasField("grid_anchor_generator")
     if size is None or not grid or has_pyramid(extractor):
         return None
-    pixels, given = to_pixels(boxes, size), Candidate({}, [anchor_map(message, size)])
+    pixels, given = choice.to_pixels(boxes, size), choice.Candidate({}, [anchor_map(message, size)])
     own = extractor.first_stage_features_stride
     finer = [stride for stride in EXTRACTORS[extractor.type].strides if stride < own and not keep_count]
     fits = []
     for stride in (own, *finer):
-        changes = (each | _strides(stride, own) for each in _candidates(message, sample(pixels)))
-        others = (Candidate(each, [anchor_map(with_fields(message, each), size)]) for each in changes)
-        fits.append(choose_anchors(given, others, pixels, keep_count=keep_count))
+        changes = (each | _strides(stride, own) for each in _candidates(message, choice.sample(pixels)))
+        others = (choice.Candidate(each, [anchor_map(with_fields(message, each), size)]) for each in changes)
+        fits.append(choice.choose_anchors(given, others, pixels, keep_count=keep_count))
     best = max(fit.fitted for fit in fits)
     return AnchorFit.of(next(fit for fit in fits if fit.fitted >= best - _FINER), where)
 
@@ -75,7 +67,7 @@ def _candidates(message: FasterRcnn, boxes: np.ndarray) -> Iterator[dict[str, An
         return
     lows, highs = np.quantile(sides, (0.02, 0.1, 0.3, 0.5)), np.quantile(sides, (0.5, 0.7, 0.9, 0.98))
     for ratios in range(1, len(grid.aspect_ratios) + 1):
-        shapes = aspect_ratios(boxes, ratios)
+        shapes = choice.aspect_ratios(boxes, ratios)
         for count in range(1, len(grid.scales) + 1):
             for scales in (np.geomspace(low, high, count) for low in lows for high in highs):
                 rounded = [float(f"{scale:.2g}") for scale in scales]

@@ -8,7 +8,7 @@ from detection_core.detectors.checkpoint_names import (
     FillableVariables,
     FineTuneOptions,
     Naming,
-    below,
+    object_kinds,
     pyramid_path,
     rename_paths,
     rewritten_layer,
@@ -20,12 +20,7 @@ from detection_core.families.faster_rcnn.tensorflow_1_names import (
     named_classification,
     named_detection,
 )
-from detection_core.parts.layers.layer_names import (
-    LayerName,
-    in_backbone,
-    parse_layer_name,
-    parse_variable_name,
-)
+from detection_core.parts.layers import layer_names
 
 _PROPOSALS = "model/_feature_extractor_for_proposal_features/"
 _REGIONS = "model/_feature_extractor_for_box_classifier_features/"
@@ -61,7 +56,7 @@ def object_paths(model: FasterRcnnModel) -> dict[str, tf.Variable]:
         ModelError: when no rule names one of the layers.
     """
     return {
-        f"{path}/{parse_variable_name(variable).weight}": variable
+        f"{path}/{layer_names.parse_variable_name(variable).weight}": variable
         for name, network in model.networks.items()
         for layer, path in _layer_paths(network, regions=name == "regions")
         for variable in layer.weights
@@ -72,9 +67,9 @@ def _layer_paths(network: tf_keras.Model, *, regions: bool) -> list[tuple[tf_ker
     """Pair the layers that have variables with their paths; those of a backbone are numbered in order."""
     names = {layer.name for layer in network.layers}
     weighted = [layer for layer in network.layers if layer.weights]
-    numbered = [layer.name for layer in weighted if regions or in_backbone(layer.name)]
+    numbered = [layer.name for layer in weighted if regions or layer_names.in_backbone(layer.name)]
     numbers = {name: number for number, name in enumerate(numbered)}
-    top = top_level(filter(None, map(parse_layer_name, names)))
+    top = top_level(filter(None, map(layer_names.parse_layer_name, names)))
     features = _REGIONS if regions else _PYRAMID_BACKBONE if top else _PROPOSALS
     return [
         (
@@ -93,7 +88,7 @@ def _head_path(name: str, names: set[str], top: int) -> str:
     if name in _DENSE:
         # A slot of the layer list is a layer without variables that flattens, another one the dropout.
         return f"{_DENSE[name]}/{1 + int(f'{name}_dropout' in names)}"
-    own = parse_layer_name(name)
+    own = layer_names.parse_layer_name(name)
     if own is None:
         raise rewritten_layer(name)
     if own.part == "rpn" and own.piece in _RPN_PREDICTORS:
@@ -104,10 +99,10 @@ def _head_path(name: str, names: set[str], top: int) -> str:
     return _mask_path(own, name, names)
 
 
-def _mask_path(own: LayerName, name: str, names: set[str]) -> str:
+def _mask_path(own: layer_names.LayerName, name: str, names: set[str]) -> str:
     if own.part == "mask_head" and own.indices:
         return f"{_MASKS}/{3 * own.indices[0] + int(own.norm)}"
-    parsed = (parse_layer_name(other) for other in names)
+    parsed = (layer_names.parse_layer_name(other) for other in names)
     # Convolutions of the mask head before the last ones.
     masks = [found for found in parsed if found is not None and found.part == "mask_head"]
     hidden = 3 * sum(1 for found in masks if found.indices and not found.role)
@@ -125,9 +120,9 @@ def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> Fillabl
     """Number the layers of both halves of the backbone as those of one network."""
     del options
     layers = model.proposal_network.layers
-    first = sum(1 for layer in layers if layer.weights and in_backbone(layer.name))
+    first = sum(1 for layer in layers if layer.weights and layer_names.in_backbone(layer.name))
     folders = [(_PROPOSALS, 0), (_REGIONS, first)]
-    if top_level(filter(None, (parse_layer_name(layer.name) for layer in layers))):
+    if top_level(filter(None, (layer_names.parse_layer_name(layer.name) for layer in layers))):
         folders = [(_PYRAMID_BACKBONE, 0)]
 
     def path_in(path: str) -> str | None:
@@ -147,10 +142,7 @@ def checkpoint_names() -> CheckpointNames:
         object_based=Naming(
             kinds={
                 "classification": _classification,
-                "detection": lambda model, options: rename_paths(
-                    object_paths(model), below(_PROPOSALS, _REGIONS)
-                ),
-                "full": lambda model, options: rename_paths(object_paths(model), str),
+                **object_kinds(object_paths, _PROPOSALS, _REGIONS),
             },
             detector=(_PROPOSALS,),
             classifier=("feature_extractor/",),

@@ -12,10 +12,14 @@ import tf_keras
 
 from detection_core.families.faster_rcnn.pyramid import Pyramid, region_layers
 from detection_core.parts.backbones import inception, inception_resnet_v2, resnet_v1
-from detection_core.parts.backbones.mobilenet import MobileNetOptions
 from detection_core.parts.heads import per_anchor
 from detection_core.parts.layers.keras_layers import Dropout, NearestResize
-from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams, Regularizer
+from detection_core.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    ChannelOptions,
+    LayerHyperparams,
+    Regularizer,
+)
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.necks import feature_pyramid
 
@@ -67,7 +71,7 @@ def _resnet_v1(num_layers: int) -> TwoStageBackbone:
     )
 
 
-_INCEPTION = MobileNetOptions()
+_INCEPTION = ChannelOptions()
 
 BACKBONES: dict[str, TwoStageBackbone] = {
     **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
@@ -284,14 +288,12 @@ def build_mask_network(settings: NetworkSettings, head: MaskHead, shape: tuple[i
     channels = head.depth or mask_depth(shape[-1], head.num_classes)
     features = inputs if head.convolve_then_upsample else AlignedResize(head.size, name="mask_resize")(inputs)
     for number in range(head.num_layers - 1):
-        features = layers.conv(f"mask_head_{number}", channels, 3)(features)
-        features = layers.norm_activation(features, f"mask_head_{number}")
+        features = layers.conv_block(features, f"mask_head_{number}", channels, 3)
     if head.convolve_then_upsample:
         sides = zip(shape, head.size, strict=False)
         rows, columns = (side * max(wanted // side, 1) for side, wanted in sides)
         features = NearestResize(rows, columns, name="mask_upsample")(features)
-        features = layers.conv("mask_head_upsampled", channels, 3)(features)
-        features = layers.norm_activation(features, "mask_head_upsampled")
+        features = layers.conv_block(features, "mask_head_upsampled", channels, 3)
     logits = layers.conv("mask_head_last", head.masks, 3, use_bias=True)(features)
     return BuiltNetwork(
         network=tf_keras.Model(inputs, logits, name="masks"), regularizers=layers.regularizers

@@ -1,6 +1,7 @@
 """Build and describe detectors from Ssd messages."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -68,26 +69,18 @@ def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
 
 def build_target_assigner(message: ssd_pb2.Ssd) -> AnchorTargetAssigner:
     """Build the target assigner of a checked one-stage detector."""
-    box_coder = detector_parts.build_box_coder(message.box_coder)
-    background = message.add_background_class or message.explicit_background_class
-    similarity = detector_parts.build_similarity(message.similarity_calculator)
-    matcher = detector_parts.build_matcher(message.matcher)
+    parts: dict[str, Any] = {
+        "similarity": detector_parts.build_similarity(message.similarity_calculator),
+        "matcher": detector_parts.build_matcher(message.matcher),
+        "box_coder": detector_parts.build_box_coder(message.box_coder),
+        "num_classes": foreground_classes(message),
+        "add_background_class": message.add_background_class or message.explicit_background_class,
+    }
     if message.use_confidences_as_targets:
-        return ConfidenceTargetAssigner(
-            similarity=similarity,
-            matcher=matcher,
-            box_coder=box_coder,
-            num_classes=foreground_classes(message),
-            add_background_class=background,
-            implicit_class_weight=message.implicit_example_weight,
-        )
+        return ConfidenceTargetAssigner(**parts, implicit_class_weight=message.implicit_example_weight)
     return AnchorTargetAssigner(
-        similarity=similarity,
-        matcher=matcher,
-        box_coder=box_coder,
-        num_classes=foreground_classes(message),
+        **parts,
         negative_class_weight=message.negative_class_weight,
-        add_background_class=background,
         encode_background_as_zeros=message.encode_background_as_zeros,
     )
 

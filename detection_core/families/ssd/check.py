@@ -54,13 +54,8 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 def _head(ssd: Ssd, path: str) -> Iterator[Problem]:
     """Find reasons why the head does not fit the box coder and the anchors."""
     arm = ssd.box_predictor.WhichOneof("box_predictor_oneof")
-    if arm == "mask_rcnn_box_predictor":
-        text = f"expected a head of one-stage detectors, found {arm}, the second stage of faster_rcnn"
-        advice = "use weight_shared_convolutional_box_predictor"
-        yield Problem(path=f"{path}.box_predictor.{arm}", message=f"{text}; {advice}")
-        return
     head: Any = getattr(ssd.box_predictor, arm or "", None)
-    if head is None or "box_code_size" not in head.DESCRIPTOR.fields_by_name:
+    if head is None or arm == "mask_rcnn_box_predictor":
         return
     path = f"{path}.box_predictor.{arm}"
     size = code_size(ssd.box_coder)

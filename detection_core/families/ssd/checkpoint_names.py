@@ -11,7 +11,7 @@ from detection_core.detectors.checkpoint_names import (
     FillableVariables,
     FineTuneOptions,
     Naming,
-    below,
+    object_kinds,
     pyramid_path,
     rename_paths,
     rewritten_layer,
@@ -271,10 +271,7 @@ def checkpoint_names() -> CheckpointNames:
                 "classification": lambda model, options: rename_paths(
                     object_paths(model.network), _classification_path
                 ),
-                "detection": lambda model, options: rename_paths(
-                    object_paths(model.network), below(EXTRACTOR_PATH)
-                ),
-                "full": lambda model, options: rename_paths(object_paths(model.network), str),
+                **object_kinds(lambda model: object_paths(model.network), EXTRACTOR_PATH),
             },
             detector=(EXTRACTOR_PATH,),
             classifier=("feature_extractor/",),

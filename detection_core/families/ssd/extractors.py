@@ -6,7 +6,7 @@ from typing import Any
 
 from detection_core.bounded.plain_yaml import module_table
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT
-from detection_core.config.messages.extractors import REGISTERED, Extractor, type_problems
+from detection_core.config.messages.extractors import REGISTERED, Extractor, lacking_problems, type_problems
 from detection_core.errors import Problem
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
@@ -53,11 +53,7 @@ def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Prob
     if entry is None:
         yield from type_problems(message.type, f"{path}.type", EXTRACTORS)
         return
-    for name in entry.fixed:
-        found, default = getattr(message, name), message.DESCRIPTOR.fields_by_name[name].default_value
-        if found != default:
-            text = f"expected {_text(default)}, as {message.type} lacks this option, found {_text(found)}"
-            yield Problem(path=f"{path}.{name}", message=f"{text}; remove the field")
+    yield from lacking_problems(message, path, entry.fixed)
     if entry.overridden and not message.override_base_feature_extractor_hyperparams:
         name = "override_base_feature_extractor_hyperparams"
         text = f"expected true, as {message.type} has no default hyperparameters, found false; set it"
@@ -114,10 +110,6 @@ def least_side_problems(message: SsdFeatureExtractor, path: str, size: tuple[int
             f" uses no padding, found {size[0]} x {size[1]}; make images larger"
         )
         yield Problem(path=f"{path}.type", message=text)
-
-
-def _text(value: float) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 def _extra_layers(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:

@@ -102,12 +102,6 @@ class SsdModel(base.OneNetworkDetector[SsdParts]):
         self.has_background = parts.background
 
     @property
-    def input_shape(self) -> base.InputShape:
-        """Return the one size of images; see `Detector.input_shape`."""
-        height, width = self.input_size
-        return base.InputShape.fixed((height, width))
-
-    @property
     def levels(self) -> tuple[AnchorLevel, ...]:
         """Return the anchors on each feature map, finest first."""
         return self._parts.levels

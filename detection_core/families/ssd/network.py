@@ -73,7 +73,7 @@ def _extra_layers(
     first, *others = extractor.maps
     finest = ends.expanded[first] if extractor.expanded else ends.levels[first]
     options = necks.ExtraLayersOptions(
-        channels=extractor.extra,
+        nominal=extractor.extra,
         num_layers=message.num_layers,
         depth_multiplier=message.depth_multiplier,
         min_depth=message.min_depth,

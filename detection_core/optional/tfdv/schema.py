@@ -148,7 +148,8 @@ def _feature_faults(feature: schema_pb2.Feature, domains: set[str]) -> Iterator[
             yield f"expected a value_count from 0 up, found min {count.min}, max {count.max}"
     kind = feature.WhichOneof("domain_info")
     if feature.type not in _TYPES.get(kind or "", _ANY):
-        yield f"expected a {kind} at a type that has one, found it at {_type(feature.type)}"
+        found = schema_pb2.FeatureType.Name(feature.type)
+        yield f"expected a {kind} at a type that has one, found it at {found}"
     if kind == "domain" and feature.domain not in domains:
         yield f"expected the string_domain {shorten(feature.domain)} in the schema, found none of that name"
     if feature.HasField("distribution_constraints") and kind not in _TEXTS:
@@ -156,10 +157,6 @@ def _feature_faults(feature: schema_pb2.Feature, domains: set[str]) -> Iterator[
     bools = feature.bool_domain
     if kind == "bool_domain" and bools.HasField("true_value") and bools.true_value == bools.false_value:
         yield f"expected two values of the bool_domain, found {shorten(bools.true_value)} for both"
-
-
-def _type(kind: int) -> str:
-    return str(schema_pb2.FeatureType.Name(kind))
 
 
 def unchecked_constraints(schema: schema_pb2.Schema) -> list[str]:

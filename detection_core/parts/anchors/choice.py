@@ -74,7 +74,7 @@ def matched_fraction(overlaps: np.ndarray) -> float:
     return float(np.mean(overlaps >= MATCHED)) if len(overlaps) else 0.0
 
 
-def aspect_clusters(boxes: np.ndarray, count: int, rounds: int = 50) -> tuple[float, ...]:
+def aspect_clusters(boxes: np.ndarray, count: int) -> tuple[float, ...]:
     """Cluster the aspect ratios of boxes.
 
     Dimension clusters of YOLOv2, https://arxiv.org/abs/1612.08242, on boxes of equal area: k-means with the
@@ -83,7 +83,6 @@ def aspect_clusters(boxes: np.ndarray, count: int, rounds: int = 50) -> tuple[fl
     Args:
         boxes: float [N, 4] (ymin, xmin, ymax, xmax), pixels of the network's input.
         count: largest number of clusters.
-        rounds: largest number of k-means iterations.
 
     Returns:
         Width over height, rising, with two digits; fewer where clusters coincide, none without boxes.
@@ -93,7 +92,7 @@ def aspect_clusters(boxes: np.ndarray, count: int, rounds: int = 50) -> tuple[fl
         return ()
     logs = np.sort(np.log(sides[:, 1] / sides[:, 0]))
     centres = np.quantile(logs, (np.arange(count) + 0.5) / count)
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         nearest = np.argmin(np.abs(logs[:, np.newaxis] - centres), axis=1)
         groups = [logs[nearest == index] for index in range(len(centres))]
         # The median, not the mean, as a few boxes of extreme ratios would shift the mean.
@@ -106,6 +105,7 @@ def aspect_clusters(boxes: np.ndarray, count: int, rounds: int = 50) -> tuple[fl
 
 SIDES = tuple(float(f"{2 ** (step / 6):.2g}") for step in range(19))
 """Tried sides of the smallest anchor, in cells: from 1 to 8."""
+_ROUNDS = 50  # most k-means iterations
 _FEW = 3_000  # number of boxes for trying candidates
 _WORTH = 0.004  # fraction of all boxes that a further anchor per location must match
 _BESIDE = 1.5  # smallest quotient of two distinct aspect ratios

@@ -292,24 +292,12 @@ class SsdAnchorGenerator:
         base_width = self.base_anchor_width * shorter / width
         anchors = []
         for layer, (shape, specs) in enumerate(zip(feature_map_shapes, self._specs, strict=True)):
-            stride = self._stride(layer, shape, (height, width))
+            stride = 1.0 / tf.cast(shape[0], tf.float32), 1.0 / tf.cast(shape[1], tf.float32)
+            if self.strides:
+                stride = self.strides[layer][0] / height, self.strides[layer][1] / width
+            offset = 0.5 * stride[0], 0.5 * stride[1]
+            if self.offsets:
+                offset = self.offsets[layer][0] / height, self.offsets[layer][1] / width
             sizes = [(size[0] * base_height, size[1] * base_width) for size in specs]
-            offset = self._offset(layer, stride, (height, width))
             anchors.append(tile(shape, sizes, stride=stride, offset=offset))
         return anchors
-
-    def _stride(
-        self, layer: int, shape: MapShape, image: tuple[tf.Tensor, tf.Tensor]
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        if not self.strides:
-            return 1.0 / tf.cast(shape[0], tf.float32), 1.0 / tf.cast(shape[1], tf.float32)
-        y, x = self.strides[layer]
-        return y / image[0], x / image[1]
-
-    def _offset(
-        self, layer: int, stride: tuple[tf.Tensor, tf.Tensor], image: tuple[tf.Tensor, tf.Tensor]
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        if not self.offsets:
-            return 0.5 * stride[0], 0.5 * stride[1]
-        y, x = self.offsets[layer]
-        return y / image[0], x / image[1]

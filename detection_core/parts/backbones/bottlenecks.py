@@ -6,7 +6,7 @@ Tucker blocks are from MobileDet, https://arxiv.org/abs/2004.14525.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import tensorflow as tf
@@ -50,10 +50,16 @@ class Bottleneck:
     shortcut: bool = True
 
 
+def stage(stride: int, *blocks: Bottleneck) -> tuple[Bottleneck, ...]:
+    """Give the stride to the first block, which has no shortcut, whatever its channels are."""
+    return (dataclasses.replace(blocks[0], stride=stride, shortcut=False), *blocks[1:])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class BottleneckBuilder:
     """Adds blocks to a network; every layer's name starts with that of its block.
 
-    Args:
+    Attributes:
         layers: creates the layers.
         channels: nominal output channel count -> the count.
         rounded: exact channel count inside a block -> the count.
@@ -62,22 +68,12 @@ class BottleneckBuilder:
         depthwise_initializer: kernel size -> initializer of depthwise kernels; None for the hyperparameters'.
     """
 
-    def __init__(
-        self,
-        layers: NetworkLayers,
-        *,
-        channels: Callable[[int], int],
-        rounded: Callable[[float], int],
-        gate: str = "sigmoid",
-        gate_activation: str = "",
-        depthwise_initializer: Callable[[int], InitializerOptions] | None = None,
-    ) -> None:
-        self._layers = layers
-        self._channels = channels
-        self._rounded = rounded
-        self._gate = gate
-        self._gate_activation = gate_activation
-        self._depthwise_initializer = depthwise_initializer
+    layers: NetworkLayers
+    channels: Callable[[int], int]
+    rounded: Callable[[float], int]
+    gate: str = "sigmoid"
+    gate_activation: str = ""
+    depthwise_initializer: Callable[[int], InitializerOptions] | None = None
 
     def conv(
         self,
@@ -90,9 +86,19 @@ class BottleneckBuilder:
         activation: str,
     ) -> tf.Tensor:
         """Add a convolution with normalisation and activation, with exactly `channels`."""
-        layers = self._with(activation)
-        convolution = layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
-        return layers.norm_activation(convolution(features), name)
+        layers = self.layers.changed(activation=activation)
+        return layers.conv_block(features, name, channels, kernel_size, stride=stride, use_bias=False)
+
+    def levels(
+        self, stem: tf.Tensor, blocks: Iterable[Bottleneck]
+    ) -> tuple[dict[int, tf.Tensor], list[tf.Tensor]]:
+        """Add blocks to a stem of level 1; return the last features of each level, and each block's first."""
+        levels, inside = {1: stem}, []
+        for index, block in enumerate(blocks):
+            first, features = self.block(levels[max(levels)], f"backbone_block_{index}", block)
+            inside.append(first)
+            levels[max(levels) + (block.stride == 2)] = features
+        return levels, inside
 
     def block(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
         """Add a block.
@@ -101,28 +107,25 @@ class BottleneckBuilder:
             The output of its first convolution (the input if none precedes the depthwise one), and its
             output.
         """
-        channels = self._channels(block.channels)
+        channels = self.channels(block.channels)
         first, inner = _INSIDE[block.kind](self, features, name, block)
         if block.gated:
-            squeezed = self._rounded(inner.shape[-1] * GATE_RATIO)
-            activation = self._gate_activation or block.activation
-            inner = squeeze_excite(inner, self._layers, name, squeezed, activation, gate=self._gate)
-        project = self._layers.conv(f"{name}_project", channels, 1, use_bias=False)
-        output = self._layers.norm(f"{name}_project_bn")(project(inner))
+            squeezed = self.rounded(inner.shape[-1] * GATE_RATIO)
+            activation = self.gate_activation or block.activation
+            inner = squeeze_excite(inner, self.layers, name, squeezed, activation, gate=self.gate)
+        output = self.layers.conv_norm(inner, f"{name}_project", channels, 1, use_bias=False)
         if block.shortcut and block.stride == 1 and features.shape[-1] == channels:
             output = tf_keras.layers.Add(name=f"{name}_add")([output, features])
         return first, output
 
     def inverted(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
         """Add an inverted residual up to its projection; see `block`."""
-        expanded, layers = self._expanded(features, name, block, 1, 1), self._with(block.activation)
-        drawn = layers
-        if self._depthwise_initializer is not None:
-            initializer = self._depthwise_initializer(block.kernel_size)
-            hyperparams = dataclasses.replace(layers.hyperparams, initializer=initializer)
-            drawn = dataclasses.replace(layers, hyperparams=hyperparams)
-        depthwise = drawn.depthwise(f"{name}_depthwise", block.kernel_size, stride=block.stride)
-        return expanded, layers.norm_activation(depthwise(expanded), f"{name}_depthwise")
+        expanded = self._expanded(features, name, block, 1, 1)
+        layers = self.layers.changed(activation=block.activation)
+        if self.depthwise_initializer is not None:
+            layers = layers.changed(initializer=self.depthwise_initializer(block.kernel_size))
+        name = f"{name}_depthwise"
+        return expanded, layers.depthwise_block(expanded, name, block.kernel_size, stride=block.stride)
 
     def fused(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
         """Add a fused block up to its projection; see `block`."""
@@ -131,8 +134,8 @@ class BottleneckBuilder:
 
     def tucker(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
         """Add a Tucker block up to its last convolution; see `block`."""
-        ranks = (features.shape[-1] * block.ranks[0], self._channels(block.channels) * block.ranks[1])
-        before, after = (self._rounded(rank) for rank in ranks)
+        ranks = (features.shape[-1] * block.ranks[0], self.channels(block.channels) * block.ranks[1])
+        before, after = (self.rounded(rank) for rank in ranks)
         reduced = self.conv(features, f"{name}_reduce", before, activation=block.activation)
         spatial = self.conv(
             reduced,
@@ -148,17 +151,12 @@ class BottleneckBuilder:
         self, features: tf.Tensor, name: str, block: Bottleneck, kernel_size: int, stride: int
     ) -> tf.Tensor:
         before = features.shape[-1]
-        channels = self._rounded(before * block.expansion)
+        channels = self.rounded(before * block.expansion)
         if channels <= before:
             return features
         return self.conv(
             features, f"{name}_expand", channels, kernel_size, stride=stride, activation=block.activation
         )
-
-    def _with(self, activation: str) -> NetworkLayers:
-        layers = self._layers
-        hyperparams = dataclasses.replace(layers.hyperparams, activation=activation)
-        return dataclasses.replace(layers, hyperparams=hyperparams)
 
 
 _Inside = Callable[[BottleneckBuilder, tf.Tensor, str, Bottleneck], tuple[tf.Tensor, tf.Tensor]]

@@ -137,16 +137,13 @@ class _Builder:
         self._gates = gates
         self._without_regularizer = layers.under(dataclasses.replace(layers.hyperparams, regularizer=None))
 
-    def conv(self, features: tf.Tensor, name: str, channels: int, kernel_size: int, stride: int) -> tf.Tensor:
-        convolution = self._layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
-        return self._layers.norm_activation(convolution(features), name)
-
     def block(self, features: tf.Tensor, block: _Block) -> tf.Tensor:
         """Add an inverted residual block, with squeeze-and-excite if enabled."""
         layers, name, shortcut = self._layers, block.name, features
         before = features.shape[-1]
         if block.expansion > 1:
-            features = self.conv(features, f"{name}_expand", before * block.expansion, 1, 1)
+            expanded = before * block.expansion
+            features = layers.conv_block(features, f"{name}_expand", expanded, 1, use_bias=False)
         # Published models regularize the biases of the gates, but no depthwise kernels.
         depthwise = self._without_regularizer.depthwise(
             f"{name}_depthwise", block.kernel_size, stride=block.stride
@@ -155,8 +152,7 @@ class _Builder:
         if self._gates:
             squeezed, activation = max(1, int(before * SQUEEZE_RATIO)), layers.hyperparams.activation
             features = squeeze_excite(features, layers, name, squeezed, activation, regularize_biases=True)
-        features = layers.conv(f"{name}_project", block.channels, 1, use_bias=False)(features)
-        features = layers.norm(f"{name}_project_bn")(features)
+        features = layers.conv_norm(features, f"{name}_project", block.channels, 1, use_bias=False)
         if block.stride > 1 or before != block.channels:
             return features
         if block.drop_rate > 0:
@@ -171,7 +167,8 @@ def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNet
         Levels 1 to `max_level`.
     """
     builder = _Builder(layers, gates=not options.lite)
-    features = builder.conv(inputs, "backbone_stem", options.stem_channels, 3, 2)
+    stem = options.stem_channels
+    features = layers.conv_block(inputs, "backbone_stem", stem, 3, stride=2, use_bias=False)
     levels: dict[int, tf.Tensor] = {}
     for position, block in _blocks(options).items():
         features = builder.block(features, block)

@@ -5,15 +5,14 @@ https://arxiv.org/abs/1512.00567.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.backbones.mobilenet import MobileNetOptions
-from detection_core.parts.layers.layer_hyperparams import InitializerOptions
+from detection_core.parts.layers.layer_hyperparams import ChannelOptions, InitializerOptions
 from detection_core.parts.layers.layer_names import LayerName
 from detection_core.parts.layers.network_layers import NetworkLayers
 
@@ -60,12 +59,10 @@ Module = Sequence[Sequence[Step]]
 """Branches, each a sequence of steps."""
 
 
-def conv(scope: str, channels: int, *, deviation: float = 0.0) -> Convolution:
-    """Return a convolution of stride 1; its scope ends with its kernel size, as `Conv2d_0b_1x7`."""
-    rows, _, columns = scope.rpartition("_")[2].partition("x")
-    return Convolution(
-        scope=scope, channels=channels, kernel_size=(int(rows), int(columns)), deviation=deviation
-    )
+def conv(scope: str, channels: int, **options: Any) -> Convolution:
+    """Return a convolution; its scope ends with its kernel size, as `Conv2d_0b_1x7`."""
+    rows, columns = map(int, scope.rpartition("_")[2].split("x"))
+    return Convolution(scope=scope, channels=channels, kernel_size=(rows, columns), **options)
 
 
 def convolutions(branch: Sequence[Step]) -> list[Convolution]:
@@ -107,24 +104,31 @@ class InceptionBuilder:
 
     Args:
         layers: creates the layers, with the padding of each.
-        channels: nominal channel count -> the count.
+        options: channel counts.
     """
 
-    def __init__(self, layers: NetworkLayers, channels: Callable[[int], int]) -> None:
+    def __init__(self, layers: NetworkLayers, options: ChannelOptions) -> None:
         self._layers = layers.under(layers.hyperparams)
-        self._channels = channels
+        self._channels = options.channels
+
+    def stem(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Add the first convolution of v2, a separable one with several filters per colour."""
+        channels, layers = self._channels(STEM_CHANNELS), self._drawn(_FIRST)
+        filters = min(channels // inputs.shape[-1], _MOST_FILTERS_A_COLOUR)
+        features = layers.depthwise("backbone_stem_depthwise", 7, stride=2, multiplier=filters)(inputs)
+        features = layers.conv("backbone_stem_pointwise", channels, 1)(features)
+        return layers.norm_activation(features, "backbone_stem")
 
     def conv(self, features: tf.Tensor, name: str, convolution: Convolution) -> tf.Tensor:
         """Add a convolution with normalisation and activation."""
-        layers = self._layers
-        made = self._drawn(convolution.deviation).conv(
+        return self._drawn(convolution.deviation).conv_block(
+            features,
             name,
             self._channels(convolution.channels),
             convolution.kernel_size,
             stride=convolution.stride,
             padding=convolution.padding,
         )
-        return layers.norm_activation(made(features), name)
 
     def pool(self, features: tf.Tensor, name: str, pooling: Pooling) -> tf.Tensor:
         """Add a pooling."""
@@ -169,15 +173,10 @@ class InceptionBuilder:
 
     def _drawn(self, deviation: float) -> NetworkLayers:
         """Return layers whose initial weights have this deviation."""
-        layers = self._layers
         if not deviation:
-            return layers
+            return self._layers
         initializer = InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": deviation})
-        return layers.under(dataclasses.replace(layers.hyperparams, initializer=initializer))
-
-
-def _channels(options: MobileNetOptions, nominal: int) -> int:
-    return max(int(nominal * options.depth_multiplier), options.min_depth)
+        return self._layers.changed(initializer=initializer)
 
 
 STEM_CHANNELS = 64
@@ -204,10 +203,7 @@ def _module(
 
 def _halving(first: tuple[int, int], second: tuple[int, int]) -> Module:
     """Return a module with a stride: 3x3, twice 3x3, pooling."""
-    last = [
-        Convolution(scope="Conv2d_1a_3x3", channels=c, kernel_size=(3, 3), stride=2)
-        for _, c in (first, second)
-    ]
+    last = [conv("Conv2d_1a_3x3", channels, stride=2) for _, channels in (first, second)]
     return (
         (_shrunk(first[0]), last[0]),
         (_shrunk(second[0]), conv("Conv2d_0b_3x3", second[1]), last[1]),
@@ -233,18 +229,16 @@ V2_LEVELS = {"Mixed_3c": 3, "Mixed_4c": 4, "Mixed_5c": 5}
 """Module -> level that detectors take from it."""
 
 
-def inception_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
+def inception_v2(inputs: tf.Tensor, layers: NetworkLayers, options: ChannelOptions) -> Endpoints:
     """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]. Levels 1 to 5."""
-    builder = InceptionBuilder(layers, functools.partial(_channels, options))
-    levels, features = _v2_stem(builder, inputs, layers, options)
+    builder = InceptionBuilder(layers, options)
+    levels, features = _v2_stem(builder, inputs)
     return Endpoints(levels | builder.levels(features, V2_MODULES, V2_LEVELS))
 
 
-def _v2_stem(
-    builder: InceptionBuilder, inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions
-) -> tuple[dict[int, tf.Tensor], tf.Tensor]:
+def _v2_stem(builder: InceptionBuilder, inputs: tf.Tensor) -> tuple[dict[int, tf.Tensor], tf.Tensor]:
     """Add the layers before the modules; return levels 1 and 2, and the modules' input of stride 8."""
-    features = _first(inputs, layers, _channels(options, STEM_CHANNELS))
+    features = builder.stem(inputs)
     levels = {1: features}
     features = builder.pool(features, "backbone_pool_0", Pooling(stride=2))
     for number, convolution in enumerate(V2_STEM):
@@ -257,28 +251,18 @@ V2_REGION_MODULES = ("Mixed_5a", "Mixed_5b", "Mixed_5c")
 """Modules of a two-stage detector's second stage."""
 
 
-def inception_v2_proposals(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> tf.Tensor:
+def inception_v2_proposals(inputs: tf.Tensor, layers: NetworkLayers, options: ChannelOptions) -> tf.Tensor:
     """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1], up to features of stride 16."""
-    builder = InceptionBuilder(layers, functools.partial(_channels, options))
-    _, features = _v2_stem(builder, inputs, layers, options)
+    builder = InceptionBuilder(layers, options)
+    _, features = _v2_stem(builder, inputs)
     names = [name for name in V2_MODULES if name not in V2_REGION_MODULES]
     return builder.modules(features, V2_MODULES, names)[names[-1]]
 
 
-def inception_v2_regions(regions: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> tf.Tensor:
+def inception_v2_regions(regions: tf.Tensor, layers: NetworkLayers, options: ChannelOptions) -> tf.Tensor:
     """Build the modules after `inception_v2_proposals` on features of regions [N, s, s, K]."""
-    builder = InceptionBuilder(layers, functools.partial(_channels, options))
+    builder = InceptionBuilder(layers, options)
     return builder.modules(regions, V2_MODULES, V2_REGION_MODULES)[V2_REGION_MODULES[-1]]
-
-
-def _first(inputs: tf.Tensor, layers: NetworkLayers, channels: int) -> tf.Tensor:
-    """Add the first convolution, a separable one with several filters per colour."""
-    initializer = InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": _FIRST})
-    drawn = layers.under(dataclasses.replace(layers.hyperparams, initializer=initializer))
-    filters = min(channels // inputs.shape[-1], _MOST_FILTERS_A_COLOUR)
-    features = drawn.depthwise("backbone_stem_depthwise", 7, stride=2, multiplier=filters)(inputs)
-    features = drawn.conv("backbone_stem_pointwise", channels, 1)(features)
-    return layers.norm_activation(features, "backbone_stem")
 
 
 def _halved(scope: str, channels: int) -> Convolution:
@@ -290,11 +274,11 @@ _HALVING = Pooling(stride=2, padding="valid")
 
 V3_STEM: tuple[Step, ...] = (
     _halved("Conv2d_1a_3x3", 32),
-    Convolution(scope="Conv2d_2a_3x3", channels=32, kernel_size=(3, 3), padding="valid"),
+    conv("Conv2d_2a_3x3", 32, padding="valid"),
     conv("Conv2d_2b_3x3", 64),
     _HALVING,
-    Convolution(scope="Conv2d_3b_1x1", channels=80, kernel_size=(1, 1), padding="valid"),
-    Convolution(scope="Conv2d_4a_3x3", channels=192, kernel_size=(3, 3), padding="valid"),
+    conv("Conv2d_3b_1x1", 80, padding="valid"),
+    conv("Conv2d_4a_3x3", 192, padding="valid"),
     _HALVING,
 )
 """The layers before the modules."""
@@ -371,13 +355,13 @@ V3_LEVELS = {"Mixed_5d": 3, "Mixed_6e": 4, "Mixed_7c": 5}
 """Module -> level that it ends."""
 
 
-def inception_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
+def inception_v3(inputs: tf.Tensor, layers: NetworkLayers, options: ChannelOptions) -> Endpoints:
     """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]; at least 75 rows and columns.
 
     Returns:
         Levels 3 to 5; maps are smaller than the input divided by the stride, as borders are not padded.
     """
-    builder = InceptionBuilder(layers, functools.partial(_channels, options))
+    builder = InceptionBuilder(layers, options)
     features = inputs
     for number, step in enumerate(V3_STEM):
         if isinstance(step, Convolution):

@@ -50,9 +50,7 @@ def _conv(
     convolution: tuple[int, tuple[int, int]],
     stride: int = 1,
 ) -> tf.Tensor:
-    channels, kernel_size = convolution
-    made = layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
-    return layers.norm_activation(made(features), name)
+    return layers.conv_block(features, name, *convolution, stride=stride, use_bias=False)
 
 
 def _pool(features: tf.Tensor, name: str, stride: int = 2) -> tf.Tensor:

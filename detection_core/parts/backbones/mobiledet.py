@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder
+from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder, stage
 from detection_core.parts.layers import layer_hyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 
@@ -51,20 +51,15 @@ def _tucker(channels: int, before: float, after: float) -> Bottleneck:
     return Bottleneck(kind="tucker", channels=channels, ranks=(before, after))
 
 
-def _stage(stride: int, *blocks: Bottleneck) -> tuple[Bottleneck, ...]:
-    """Give the stride to the first block, which has no shortcut, whatever its channels are."""
-    return (dataclasses.replace(blocks[0], stride=stride, shortcut=False), *blocks[1:])
-
-
 def _cpu() -> Architecture:
     plain = (
-        *_stage(1, _inverted(8, 1)),
-        *_stage(2, _inverted(16, 4)),
-        *_stage(2, _inverted(32, 8), *[_inverted(32, 4)] * 3),
-        *_stage(2, _inverted(72, 8, 5), _inverted(72, 8), _inverted(72, 4, 5), _inverted(72, 4)),
-        *_stage(1, *[_inverted(72, 8)] * 4),
-        *_stage(2, _inverted(104, 8, 5), *[_inverted(104, 4, 5)] * 2, _inverted(104, 4)),
-        *_stage(1, _inverted(144, 8)),
+        *stage(1, _inverted(8, 1)),
+        *stage(2, _inverted(16, 4)),
+        *stage(2, _inverted(32, 8), *[_inverted(32, 4)] * 3),
+        *stage(2, _inverted(72, 8, 5), _inverted(72, 8), _inverted(72, 4, 5), _inverted(72, 4)),
+        *stage(1, *[_inverted(72, 8)] * 4),
+        *stage(2, _inverted(104, 8, 5), *[_inverted(104, 4, 5)] * 2, _inverted(104, 4)),
+        *stage(1, _inverted(144, 8)),
     )
     blocks = tuple(dataclasses.replace(block, gated=True, activation="hswish") for block in plain)
     return Architecture(stem_channels=16, blocks=blocks, activation="hswish")
@@ -75,37 +70,37 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "dsp": Architecture(
         stem_channels=32,
         blocks=(
-            *_stage(1, _inverted(24, 1)),
-            *_stage(2, _fused(32, 4), _fused(32, 4), _inverted(32, 4), _tucker(32, 0.25, 0.75)),
-            *_stage(2, _fused(64, 8), _inverted(64, 4), *[_fused(64, 4)] * 2),
-            *_stage(2, _fused(120, 8), _inverted(120, 4), *[_inverted(120, 8)] * 2),
-            *_stage(1, _fused(144, 8), *[_inverted(144, 8)] * 3),
-            *_stage(2, _inverted(160, 4), _inverted(160, 4), _fused(160, 4), _tucker(160, 0.75, 0.75)),
-            *_stage(1, _inverted(240, 8)),
+            *stage(1, _inverted(24, 1)),
+            *stage(2, _fused(32, 4), _fused(32, 4), _inverted(32, 4), _tucker(32, 0.25, 0.75)),
+            *stage(2, _fused(64, 8), _inverted(64, 4), *[_fused(64, 4)] * 2),
+            *stage(2, _fused(120, 8), _inverted(120, 4), *[_inverted(120, 8)] * 2),
+            *stage(1, _fused(144, 8), *[_inverted(144, 8)] * 3),
+            *stage(2, _inverted(160, 4), _inverted(160, 4), _fused(160, 4), _tucker(160, 0.75, 0.75)),
+            *stage(1, _inverted(240, 8)),
         ),
     ),
     "edgetpu": Architecture(
         stem_channels=32,
         blocks=(
-            *_stage(1, _tucker(16, 0.25, 0.75)),
-            *_stage(2, _fused(16, 8), _fused(16, 4), _fused(16, 8), _fused(16, 4)),
-            *_stage(2, _fused(40, 8, 5), *[_fused(40, 4)] * 3),
-            *_stage(2, *[_inverted(72, 8)] * 2, *[_fused(72, 4)] * 2),
-            *_stage(1, *[_inverted(96, 8, 5)] * 2, *[_inverted(96, 8)] * 2),
-            *_stage(2, _inverted(120, 8, 5), _inverted(120, 8), _inverted(120, 4, 5), _inverted(120, 8)),
-            *_stage(1, _inverted(384, 8, 5)),
+            *stage(1, _tucker(16, 0.25, 0.75)),
+            *stage(2, _fused(16, 8), _fused(16, 4), _fused(16, 8), _fused(16, 4)),
+            *stage(2, _fused(40, 8, 5), *[_fused(40, 4)] * 3),
+            *stage(2, *[_inverted(72, 8)] * 2, *[_fused(72, 4)] * 2),
+            *stage(1, *[_inverted(96, 8, 5)] * 2, *[_inverted(96, 8)] * 2),
+            *stage(2, _inverted(120, 8, 5), _inverted(120, 8), _inverted(120, 4, 5), _inverted(120, 8)),
+            *stage(1, _inverted(384, 8, 5)),
         ),
     ),
     "gpu": Architecture(
         stem_channels=32,
         blocks=(
-            *_stage(1, _tucker(16, 0.25, 0.25)),
-            *_stage(2, _fused(32, 8), *[_tucker(32, 0.25, 0.25)] * 3),
-            *_stage(2, *[_fused(64, 8)] * 3, _fused(64, 4)),
-            *_stage(2, _fused(128, 8), *[_fused(128, 4)] * 3),
-            *_stage(1, *[_fused(128, 8)] * 4),
-            *_stage(2, *[_fused(128, 4)] * 4),
-            *_stage(1, _inverted(384, 8)),
+            *stage(1, _tucker(16, 0.25, 0.25)),
+            *stage(2, _fused(32, 8), *[_tucker(32, 0.25, 0.25)] * 3),
+            *stage(2, *[_fused(64, 8)] * 3, _fused(64, 4)),
+            *stage(2, _fused(128, 8), *[_fused(128, 4)] * 3),
+            *stage(1, *[_fused(128, 8)] * 4),
+            *stage(2, *[_fused(128, 4)] * 4),
+            *stage(1, _inverted(384, 8)),
         ),
     ),
 }
@@ -143,12 +138,8 @@ def mobiledet(
 
     architecture = ARCHITECTURES[hardware]
     builder = BottleneckBuilder(
-        layers, channels=channels, rounded=_rounded, depthwise_initializer=_depthwise_initializer
+        layers=layers, channels=channels, rounded=_rounded, depthwise_initializer=_depthwise_initializer
     )
     stem, activation = channels(architecture.stem_channels), architecture.activation
     features = builder.conv(inputs, "backbone_stem", stem, 3, stride=2, activation=activation)
-    levels = {1: features}
-    for index, block in enumerate(architecture.blocks):
-        _, features = builder.block(features, f"backbone_block_{index}", block)
-        levels[max(levels) + (block.stride == 2)] = features
-    return Endpoints(levels)
+    return Endpoints(builder.levels(features, architecture.blocks)[0])

@@ -6,33 +6,26 @@ https://arxiv.org/abs/2003.02838.
 
 import dataclasses
 import functools
+from typing import Any
 
 import tensorflow as tf
 
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder, Kind
-from detection_core.parts.backbones.mobilenet import MobileNetOptions, round_channels
+from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder, Kind, stage
+from detection_core.parts.backbones.mobilenet import round_channels
+from detection_core.parts.layers.layer_hyperparams import ChannelOptions
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 STEM_CHANNELS = 16
+_COLUMNS = ("kernel_size", "expansion", "channels", "stride", "gated", "activation")
 
 
-def _blocks(*rows: tuple[int, float, int, int, bool, str]) -> tuple[Bottleneck, ...]:
-    """Return blocks from rows of (kernel size, expansion, channels, stride, gated, activation)."""
-    return tuple(
-        Bottleneck(
-            kernel_size=kernel_size,
-            expansion=expansion,
-            channels=channels,
-            stride=stride,
-            gated=gated,
-            activation=activation,
-        )
-        for kernel_size, expansion, channels, stride, gated, activation in rows
-    )
+def _blocks(*rows: tuple[Any, ...]) -> tuple[Bottleneck, ...]:
+    """Return the blocks of rows of `_COLUMNS`."""
+    return tuple(Bottleneck(**dict(zip(_COLUMNS, row, strict=True))) for row in rows)
 
 
-# Size -> blocks, the paper's tables 1 and 2, and channels of the last convolution.
+# Size -> blocks, the paper's tables 1 and 2.
 BLOCKS = {
     "large": _blocks(
         (3, 1, 16, 1, False, "relu"),
@@ -59,10 +52,11 @@ BLOCKS = {
     ),
 }
 FINAL_CHANNELS = {"large": 960, "small": 576}
+"""Size -> channels of the last convolution."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MobileNetV3Options(MobileNetOptions):
+class MobileNetV3Options(ChannelOptions):
     """Shape of the backbone.
 
     Attributes:
@@ -98,7 +92,7 @@ class MobileNetV3Options(MobileNetOptions):
         """Channels of the last convolution, for a depth multiplier of 1."""
         return FINAL_CHANNELS[self.size] // (2 if self.narrow_top else 1)
 
-    def channels(self, nominal: int) -> int:
+    def channels(self, nominal: float) -> int:
         """Return the channels of a layer for its nominal count."""
         return round_channels(nominal * self.depth_multiplier, least=self.min_depth)
 
@@ -113,58 +107,47 @@ def mobilenet_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV3O
         first block of the next stride.
     """
     builder = BottleneckBuilder(
-        layers, channels=options.channels, rounded=round_channels, gate="hard_sigmoid", gate_activation="relu"
+        layers=layers,
+        channels=options.channels,
+        rounded=round_channels,
+        gate="hard_sigmoid",
+        gate_activation="relu",
     )
     stem = options.channels(STEM_CHANNELS)
     features = builder.conv(inputs, "backbone_stem", stem, 3, stride=2, activation=options.activation)
-    levels, before_stride = {1: features}, {}
-    level = 1
-    for index, block in enumerate(options.blocks):
-        expanded, features = builder.block(features, f"backbone_block_{index}", block)
-        if block.stride == 2:
-            before_stride[level] = expanded
-            level += 1
-        levels[level] = features
+    levels, inside = builder.levels(features, options.blocks)
     final = options.channels(options.final_channels)
-    levels[level] = builder.conv(features, "backbone_head", final, activation=options.activation)
-    return Endpoints(levels, before_stride)
+    levels[max(levels)] = builder.conv(
+        levels[max(levels)], "backbone_head", final, activation=options.activation
+    )
+    halving = (first for first, block in zip(inside, options.blocks, strict=True) if block.stride == 2)
+    return Endpoints(levels, dict(enumerate(halving, 1)))
 
 
 EDGETPU_STEM = 32
 
 
 def _stage(
-    kind: Kind, channels: int, *, expansions: tuple[int, ...], kernel_size: int = 3, stride: int = 1
-) -> list[Bottleneck]:
-    """Return blocks of one channel count; the first has the stride, and no shortcut."""
-    return [
-        Bottleneck(
-            kind=kind,
-            channels=channels,
-            kernel_size=kernel_size,
-            expansion=expansion,
-            stride=stride if index == 0 else 1,
-            activation="relu",
-            shortcut=index > 0,
-        )
-        for index, expansion in enumerate(expansions)
-    ]
+    kind: Kind, channels: int, *expansions: int, kernel_size: int = 3, stride: int = 1
+) -> tuple[Bottleneck, ...]:
+    plain = Bottleneck(kind=kind, channels=channels, kernel_size=kernel_size, activation="relu")
+    return stage(stride, *(dataclasses.replace(plain, expansion=expansion) for expansion in expansions))
 
 
-EDGETPU_BLOCKS = (
-    *_stage("fused", 16, expansions=(1,)),
-    *_stage("fused", 32, expansions=(8, 4, 4, 4), stride=2),
-    *_stage("fused", 48, expansions=(8, 4, 4, 4), stride=2),
-    *_stage("inverted", 96, expansions=(8, 4, 4, 4), stride=2),
-    *_stage("inverted", 96, expansions=(8, 4, 4, 4)),
-    *_stage("inverted", 160, expansions=(8, 4, 4, 4), kernel_size=5, stride=2),
-    *_stage("inverted", 192, expansions=(8,)),
+EDGETPU_BLOCKS: tuple[Bottleneck, ...] = (
+    *_stage("fused", 16, 1),
+    *_stage("fused", 32, 8, 4, 4, 4, stride=2),
+    *_stage("fused", 48, 8, 4, 4, 4, stride=2),
+    *_stage("inverted", 96, 8, 4, 4, 4, stride=2),
+    *_stage("inverted", 96, 8, 4, 4, 4),
+    *_stage("inverted", 160, 8, 4, 4, 4, kernel_size=5, stride=2),
+    *_stage("inverted", 192, 8),
 )
 EDGETPU_EXPANDED = {4: 16}
 """Level -> block whose expansion detectors take, the last of that stride."""
 
 
-def mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
+def mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, options: ChannelOptions) -> Endpoints:
     """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
     The network sets the activations of `layers`.
@@ -176,10 +159,7 @@ def mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, options: MobileN
     def channels(nominal: int) -> int:
         return round_channels(nominal * options.depth_multiplier, least=options.min_depth)
 
-    builder = BottleneckBuilder(layers, channels=channels, rounded=round_channels)
+    builder = BottleneckBuilder(layers=layers, channels=channels, rounded=round_channels)
     features = builder.conv(inputs, "backbone_stem", channels(EDGETPU_STEM), 3, stride=2, activation="relu")
-    levels, inside = {1: features}, {}
-    for index, block in enumerate(EDGETPU_BLOCKS):
-        inside[index], features = builder.block(features, f"backbone_block_{index}", block)
-        levels[max(levels) + (block.stride == 2)] = features
+    levels, inside = builder.levels(features, EDGETPU_BLOCKS)
     return Endpoints(levels, {level: inside[index] for level, index in EDGETPU_EXPANDED.items()})

@@ -7,6 +7,7 @@ import tf_keras
 
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.layers import layer_hyperparams
+from detection_core.parts.layers.layer_hyperparams import ChannelOptions
 from detection_core.parts.layers.layer_names import LayerName
 from detection_core.parts.layers.network_layers import NetworkLayers
 
@@ -25,29 +26,14 @@ DEFAULT_HYPERPARAMS = layer_hyperparams.LayerHyperparams(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ResNetOptions:
+class ResNetOptions(ChannelOptions):
     """Shape of the backbone.
 
     Attributes:
         num_layers: 50, 101 or 152.
-        depth_multiplier: factor of all channel counts.
-        min_depth: lower bound of channel counts.
     """
 
     num_layers: int
-    depth_multiplier: float = 1.0
-    min_depth: int = 16
-
-    def channels(self, nominal: int) -> int:
-        """Return the channels of a layer for its nominal count."""
-        return max(int(nominal * self.depth_multiplier), self.min_depth)
-
-
-def _conv(
-    features: tf.Tensor, name: str, channels: int, kernel_size: int, layers: NetworkLayers, *, stride: int = 1
-) -> tf.Tensor:
-    convolution = layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
-    return layers.norm(f"{name}_bn")(convolution(features))
 
 
 def _block(
@@ -64,12 +50,10 @@ def _block(
     narrow, wide = options.channels(nominal), options.channels(EXPANSION * nominal)
     shortcut = features
     if repeat == 0:
-        shortcut = _conv(features, f"{name}_shortcut", wide, 1, layers, stride=stride)
-    features = _conv(features, f"{name}_reduce", narrow, 1, layers, stride=stride)
-    features = layers.activation(f"{name}_reduce_act")(features)
-    features = _conv(features, f"{name}_spatial", narrow, 3, layers)
-    features = layers.activation(f"{name}_spatial_act")(features)
-    features = _conv(features, f"{name}_expand", wide, 1, layers)
+        shortcut = layers.conv_norm(features, f"{name}_shortcut", wide, 1, stride=stride, use_bias=False)
+    features = layers.conv_block(features, f"{name}_reduce", narrow, 1, stride=stride, use_bias=False)
+    features = layers.conv_block(features, f"{name}_spatial", narrow, 3, use_bias=False)
+    features = layers.conv_norm(features, f"{name}_expand", wide, 1, use_bias=False)
     total = tf_keras.layers.Add(name=f"{name}_add")([shortcut, features])
     return layers.activation(f"{name}_act")(total)
 
@@ -77,8 +61,7 @@ def _block(
 def resnet_v1_stem(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) -> tf.Tensor:
     """Build the layers before the stages; returns features of stride 4."""
     stem = layers.under(layers.hyperparams, explicit_padding=True)
-    features = _conv(inputs, "backbone_stem", options.channels(64), 7, stem, stride=2)
-    features = layers.activation("backbone_stem_act")(features)
+    features = stem.conv_block(inputs, "backbone_stem", options.channels(64), 7, stride=2, use_bias=False)
     return tf_keras.layers.MaxPooling2D(3, strides=2, padding="same", name="backbone_pool")(features)
 
 

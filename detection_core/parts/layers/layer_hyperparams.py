@@ -136,3 +136,20 @@ def regularization_loss(variables: RegularizedVariables) -> tf.Tensor:
     if not variables:
         return tf.zeros([])
     return tf.add_n([regularizer_loss(regularizer, variable) for variable, regularizer in variables])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ChannelOptions:
+    """Channel counts of a network.
+
+    Attributes:
+        depth_multiplier: factor of all channel counts.
+        min_depth: lower bound of channel counts.
+    """
+
+    depth_multiplier: float = 1.0
+    min_depth: int = 16
+
+    def channels(self, nominal: float) -> int:
+        """Return the channels of a layer for its nominal count."""
+        return max(int(nominal * self.depth_multiplier), self.min_depth)

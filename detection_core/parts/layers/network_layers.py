@@ -7,6 +7,7 @@ regularized like the original.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -56,6 +57,10 @@ class NetworkLayers:
     def under(self, hyperparams: LayerHyperparams, *, explicit_padding: bool = False) -> "NetworkLayers":
         """Return the layers of another part of the same network."""
         return dataclasses.replace(self, hyperparams=hyperparams, explicit_padding=explicit_padding)
+
+    def changed(self, **hyperparams: Any) -> "NetworkLayers":
+        """Return the same with some other hyperparameters."""
+        return dataclasses.replace(self, hyperparams=dataclasses.replace(self.hyperparams, **hyperparams))
 
     def conv(
         self,
@@ -181,6 +186,22 @@ class NetworkLayers:
         """Apply the normalisation `NAME_bn` and the activation `NAME_act`."""
         return self.activation(f"{name}_act")(self.norm(f"{name}_bn")(features))
 
+    def conv_norm(
+        self, features: tf.Tensor, name: str, filters: int, kernel_size: int | tuple[int, int], **options: Any
+    ) -> tf.Tensor:
+        """Apply a convolution, with options as for `conv`, and the normalisation `NAME_bn`."""
+        return self.norm(f"{name}_bn")(self.conv(name, filters, kernel_size, **options)(features))
+
+    def conv_block(
+        self, features: tf.Tensor, name: str, filters: int, kernel_size: int | tuple[int, int], **options: Any
+    ) -> tf.Tensor:
+        """Apply a convolution, with options as for `conv`, normalisation and activation."""
+        return self.norm_activation(self.conv(name, filters, kernel_size, **options)(features), name)
+
+    def depthwise_block(self, features: tf.Tensor, name: str, kernel_size: int, **options: Any) -> tf.Tensor:
+        """Apply a depthwise convolution, with options as for `depthwise`, normalisation and activation."""
+        return self.norm_activation(self.depthwise(name, kernel_size, **options)(features), name)
+
     def _padding(self, kernel_size: int | tuple[int, int]) -> str:
         return "valid" if self.explicit_padding and kernel_size not in (1, (1, 1)) else "same"
 
@@ -238,7 +259,7 @@ def squeeze_excite(
         gate: function at the gate's output, a name in `GATES`.
         regularize_biases: whether the regularizer of the kernels applies to the biases, too.
     """
-    inner = layers.under(dataclasses.replace(layers.hyperparams, activation=activation))
+    inner = layers.changed(activation=activation)
     weights = tf_keras.layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_squeeze")(features)
     for piece, filters in (("reduce", channels), ("expand", features.shape[-1])):
         part = f"{name}_gate_{piece}"

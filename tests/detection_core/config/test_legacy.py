@@ -8,7 +8,7 @@ from detection_core.config.legacy import tensorflow_1
 from detection_core.config.legacy.conversion import convert_config
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT, REMOVED_FIELDS, RENAMED_METRICS
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.evaluation import MEASURED
+from detection_core.config.metric_names import MEASURED
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import extractor_types
 from tests.support.cases import cases, config_refused

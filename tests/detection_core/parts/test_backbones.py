@@ -21,7 +21,7 @@ from detection_core.parts.backbones.mobilenet_v3 import (
     mobilenet_v3,
 )
 from detection_core.parts.backbones.resnet_v1 import ResNetOptions, resnet_v1
-from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, ChannelOptions, LayerHyperparams
 from detection_core.parts.layers.layer_names import parse_layer_name
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.tasks.describe import count_flops
@@ -46,7 +46,7 @@ def _v1(size=(64, 96), explicit_padding=False, **options):
 
 
 def _v2(**options):
-    return _built(mobilenet.mobilenet_v2, mobilenet.MobileNetOptions(**options))
+    return _built(mobilenet.mobilenet_v2, ChannelOptions(**options))
 
 
 def _v3(side=64, **options):
@@ -169,7 +169,7 @@ def test_channels_of_v3_are_multiples_of_8_but_for_a_lower_bound():
 
 
 def test_maps_of_edgetpu_are_those_that_the_object_detection_api_s_own_test_expects():
-    network, ends, _ = _built(mobilenet_edgetpu, mobilenet.MobileNetOptions(min_depth=32), (128, 128))
+    network, ends, _ = _built(mobilenet_edgetpu, ChannelOptions(min_depth=32), (128, 128))
     assert ends.expanded[4].shape == (None, 8, 8, 384)
     assert ends.levels[5].shape == (None, 4, 4, 192)
     assert _added(network) == set(range(22)) - {0, 1, 5, 9, 13, 17, 21}
@@ -217,7 +217,9 @@ INVERTED, FUSED, TUCKER = ({"kind": kind, "kernel_size": 5} for kind in ("invert
 def _block(**options):
     """Return the network of a block on 16 channels, and what it gives."""
     layers = NetworkLayers(hyperparams=mobilenet.DEFAULT_HYPERPARAMS)
-    builder = BottleneckBuilder(layers, channels=lambda nominal: nominal, rounded=mobilenet.round_channels)
+    builder = BottleneckBuilder(
+        layers=layers, channels=lambda nominal: nominal, rounded=mobilenet.round_channels
+    )
     inputs = tf_keras.Input((8, 8, 16))
     ends = builder.block(inputs, "backbone_block_0", Bottleneck(**options))
     return tf_keras.Model(inputs, list(ends))
@@ -270,7 +272,8 @@ MODULE = (
 def test_branches_are_joined_in_their_order():
     inputs = tf_keras.Input((9, 9, 3))
     layers = NetworkLayers(hyperparams=mobilenet.DEFAULT_HYPERPARAMS)
-    outputs = inception.InceptionBuilder(layers, lambda nominal: 2 * nominal).module(inputs, 3, MODULE)
+    doubled = ChannelOptions(depth_multiplier=2.0, min_depth=1)
+    outputs = inception.InceptionBuilder(layers, doubled).module(inputs, 3, MODULE)
     network = tf_keras.Model(inputs, outputs)
     assert outputs.shape == (None, 9, 9, 2 * (4 + 5 + 7))
     kernels = {
@@ -297,7 +300,7 @@ def test_scopes_are_those_of_branches_and_convolutions():
 
 
 def test_modules_have_the_paper_s_channels_and_parameters():
-    network, ends, _ = _built(inception_v2, mobilenet.MobileNetOptions(), (224, 224))
+    network, ends, _ = _built(inception_v2, ChannelOptions(), (224, 224))
     found = [network.get_layer(f"backbone_mixed_{number}").output.shape[-1] for number in range(10)]
     # Modules 3b to 5c, https://arxiv.org/abs/1502.03167, figure 5, as the slim library has them.
     assert found == [256, 320, *[576] * 5, *[1024] * 3]
@@ -324,7 +327,7 @@ def _ours(layer) -> tuple[object, ...]:
 
 def test_features_are_those_of_keras_classifier_with_the_same_weights():
     norms = LayerHyperparams(batch_norm=BatchNormOptions(epsilon=0.001, scale=False))
-    network, ends, _ = _built(inception_v3, mobilenet.MobileNetOptions(), (SIDE, SIDE), norms)
+    network, ends, _ = _built(inception_v3, ChannelOptions(), (SIDE, SIDE), norms)
     network = tf_keras.Model(network.inputs, list(ends.levels.values()))
     tf_keras.backend.clear_session()
     peer = tf_keras.applications.InceptionV3(include_top=False, weights=None, input_shape=(SIDE, SIDE, 3))

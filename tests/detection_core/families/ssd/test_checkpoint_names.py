@@ -13,13 +13,12 @@ from detection_core.families.ssd.checkpoint_names import checkpoint_names, names
 from detection_core.parts import necks
 from detection_core.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
 from detection_core.parts.backbones.mobilenet import (
-    MobileNetOptions,
     MobileNetV1Options,
     mobilenet_v1,
     mobilenet_v2,
 )
 from detection_core.parts.heads import ConvolutionalHead, HeadOutputs, WeightSharedHead
-from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, ChannelOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from tests.support.cases import cases, refused
 from tests.support.golden_networks import NAMES, load_golden
@@ -40,7 +39,7 @@ def keys_of(inputs, outputs) -> set[str]:
 
 
 @cases(
-    ("classification_backbone", mobilenet_v2, MobileNetOptions(depth_multiplier=0.35), 5, {}, 104),
+    ("classification_backbone", mobilenet_v2, ChannelOptions(depth_multiplier=0.35), 5, {}, 104),
     # Padding takes no number.
     (
         "classification_backbone",
