@@ -4,7 +4,6 @@ TFX imports an executor by module and name, and stores a component's in its meta
 """
 
 import functools
-import importlib
 import json
 import os
 import types
@@ -16,9 +15,10 @@ from tfx.types import channel
 
 from component_specs import JOBS, tfx_spec
 from component_specs.annotations import job_fields
-from component_specs.kfp_outputs import CODE_VERSIONS, KFP_OUTPUTS, encode_results
+from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.registration import run_module
 from components.runtime.bind import bind_artifacts
+from components.runtime.in_process import run_job
 from detection_core.artifacts.blessing import read_verdict
 from detection_core.training.memory import PEAK_MEMORY, peak_host_memory
 
@@ -50,12 +50,10 @@ class JobExecutor(base_executor.BaseExecutor):
         # TFX cannot find the class of an external component by module and name, so its node names it.
         component = exec_properties.get(tfx_spec.COMPONENT) or self.COMPONENT
         job: Any = bind_artifacts(JOBS[component], input_dict, output_dict, exec_properties)
-        report = importlib.import_module(run_module(component)).run(job)
-        fields = job_fields(JOBS[component])
-        if report and KFP_OUTPUTS[component].results and fields.outputs:
+        results, outputs = run_job(component, job), job_fields(JOBS[component]).outputs
+        if results and outputs:
             # With the first output, so that cached steps have them for other steps, too.
-            first = output_dict[next(iter(fields.outputs))][0]
-            first.set_string_custom_property(RESULTS, json.dumps(encode_results(component, report)))
+            output_dict[next(iter(outputs))][0].set_string_custom_property(RESULTS, json.dumps(results))
         for artifacts in output_dict.values():
             artifacts[0].set_int_custom_property(PEAK_MEMORY, peak_host_memory())
             describe = _DESCRIBE.get(artifacts[0].type_name)

@@ -33,10 +33,14 @@ class ShownFinding:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FindingsSummary:
-    """The findings' section of a page: content of findings.json, and its folder with the pictures."""
+    """The findings' section of a page: content of findings.json, and its folder with the pictures.
+
+    `beside` is for a page in this folder, which may be moved with it.
+    """
 
     found: DataFindings
     folder: str
+    beside: bool = False
 
     @property
     def shown(self) -> list[ShownFinding]:
@@ -59,7 +63,7 @@ class FindingsSummary:
     @property
     def list(self) -> str:
         """Path of the complete list."""
-        return FINDINGS.path(self.folder)
+        return FINDINGS.path("" if self.beside else self.folder)
 
     def _picture(self, example: FoundExample, budget: PictureBudget) -> Picture | None:
         # Only a file name, never a path: the file may come from elsewhere.
@@ -221,6 +225,8 @@ def data_page(folder: str, *, title: str = "", sample_bytes: int = SAMPLE_BYTES)
     Raises:
         ContractError: for a missing file or one with other content.
     """
-    validation = FindingsSummary(found=FINDINGS.read(folder), folder=folder)
-    context = {"title": title, "dataset": read_dataset(folder, sample_bytes), "validation": validation}
+    validation = FindingsSummary(found=FINDINGS.read(folder), folder=folder, beside=True)
+    dataset = read_dataset(folder, sample_bytes)
+    dataset = dataclasses.replace(dataset, folder="") if dataset else None
+    context = {"title": title, "dataset": dataset, "validation": validation}
     return render("data_report_page.html", context)

@@ -1,4 +1,4 @@
-"""Local runs: the TFX backend, the workspace, run.json."""
+"""Local runs: the backends with TFX and without, the workspace, run.json."""
 
 UNUSED_BY_TFX = {
     "tfx.dsl.components.base.base_beam_executor": ("apache_beam",),

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime
+import importlib
 import logging
 import os
 import threading
@@ -17,7 +18,7 @@ from detection_core.training.kernels import use_onednn
 from detection_core.training.memory import keep_host_memory
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import before, build_dag
-from pipeline.extras import require
+from pipeline.extras import EXTRAS
 from pipeline.interruption import interrupted_by
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import check_step, refuse_placeholders, run_checks
@@ -98,7 +99,7 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
         The run, with status `succeeded`. A model refused by a gate is a success; `pusher` gives the reason.
 
     Raises:
-        DetectionError: from settings, configs, data or a step; without TFX.
+        DetectionError: from settings, configs, data or a step.
         Exception: any exception of a crashing step.
     """
     keep_host_memory()
@@ -111,7 +112,6 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
     refuse_placeholders(steps)
     dag = dataclasses.replace(dag, steps=tuple(s for s in steps if s.id != CHECKER))
     dag = before(dag, options.until) if options.until else dag
-    require("tfx", "a run on this machine")
     workspace = Workspace(settings.workspace)
     with workspace.lock():
         run = _Run(settings, dag, workspace, options)
@@ -152,13 +152,10 @@ class _Run:
         try:
             checks = self._checks()
             self._keep(checks=encode_results(CHECKER, checks))
-            from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
-
-            tfx_pipeline = build_tfx_pipeline(
-                self.dag, checks, self.workspace.artifacts, self.workspace.metadata_path
-            )
+            backend = "plain_backend" if EXTRAS["tfx"].missing() else "tfx_backend"
+            run_dag = importlib.import_module(f"pipeline.local.{backend}").run_dag
             with self._live_report():
-                run_tfx_pipeline(tfx_pipeline, self.dag, self.info.run_id, self._observe)
+                run_dag(self.dag, checks, self.workspace, self.info.run_id, self._observe)
         except BaseException as e:
             status = "stopped" if interrupted_by(e) else "failed"
             try:

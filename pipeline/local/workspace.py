@@ -1,7 +1,8 @@
 """The folder of a workflow's runs, artifacts and metadata.
 
-Layout: `runs/RUN_ID/{run.json, settings.yaml, log.txt, report.html}`, `artifacts/`, `metadata.sqlite`, `work`
-(checkpoints of unfinished training) and, unless the settings name another place, `pushed/`.
+Layout: `runs/RUN_ID/{run.json, settings.yaml, log.txt, report.html}`, `artifacts/`, `metadata.sqlite` or
+`executions/` (with TFX or without), `work` (checkpoints of unfinished training) and, unless the settings name
+another place, `pushed/`.
 """
 
 import contextlib
@@ -45,8 +46,13 @@ class Workspace:
 
     @property
     def artifacts(self) -> str:
-        """TFX's artifact folder."""
+        """Folder of the steps' outputs."""
         return os.path.join(self.root, "artifacts")
+
+    @property
+    def executions(self) -> str:
+        """Folder of the records of executions without ML Metadata."""
+        return os.path.join(self.root, "executions")
 
     def run_dir(self, run_id: str) -> str:
         """Return the folder of a run."""

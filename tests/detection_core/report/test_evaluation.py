@@ -144,6 +144,10 @@ def test_a_page_shows_verdict_message_picture_and_what_was_not_checked(tmp_path)
     assert "refused" in page and "drift (nothing before)" in page and "://" not in page
     page = _page(DataFindings(findings=[], images={"train": 4}), tmp_path)
     assert "Nothing was found" in page and "passed" in page
+    assert summary.list == str(tmp_path / "findings.json")
+    assert "<code>findings.json</code>" in page and str(tmp_path) not in page, (
+        "it may be moved with its folder"
+    )
 
 
 def test_a_picture_is_a_name_in_its_folder_and_a_jpeg_file(tmp_path):

@@ -15,6 +15,7 @@ from component_specs.example_gen import SPANS, Spans
 from detection_core.artifacts.run_info import RUN, StepInfo
 from detection_core.errors import ConfigError, DataError, StorageError
 from detection_core.storage import files
+from pipeline.extras import Extra
 from pipeline.local import local_run
 from pipeline.local.local_run import LiveReport, RunOptions, run_locally
 from pipeline.local.run_summary import summarise
@@ -47,7 +48,7 @@ def test_a_run_without_data_is_recorded_as_failed_before_any_step_and_a_second_o
 def test_an_interrupted_step_has_its_number_and_time_and_the_run_was_stopped(settings, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
 
-    def run(pipeline, dag, run_id, observe):
+    def run(dag, checks, workspace, run_id, observe):
         for number, node in enumerate(dag.steps):
             info = StepInfo(id=node.id, component=node.component, state="running", seconds=0.0)
             observe(info)
@@ -56,14 +57,28 @@ def test_an_interrupted_step_has_its_number_and_time_and_the_run_was_stopped(set
                 raise KeyboardInterrupt
             observe(dataclasses.replace(info, state="executed", seconds=1.0))
 
-    backend = types.SimpleNamespace(build_tfx_pipeline=lambda *_: None, run_tfx_pipeline=run)
-    monkeypatch.setitem(sys.modules, "pipeline.local.tfx_backend", backend)
+    backend = types.SimpleNamespace(run_dag=run)
+    for name in ("tfx_backend", "plain_backend"):
+        monkeypatch.setitem(sys.modules, f"pipeline.local.{name}", backend)
     monkeypatch.setattr(local_run, "run_checks", lambda *_, **__: {})
     monkeypatch.setattr(local_run, "encode_results", lambda *_: {})
     refused(KeyboardInterrupt, "", run_locally, settings)
     *_, began, ended = [r.getMessage() for r in caplog.records if r.getMessage().startswith("step | ")]
     assert ended == f"{began} interrupted after 12.3 s" and "step | 3/" in began
     assert [record.status for record in Workspace(settings.workspace).runs()] == ["stopped"]
+
+
+def test_tfx_runs_the_steps_where_it_is_installed_and_elsewhere_files_record_them(settings, monkeypatch):
+    called = []
+    for name in ("tfx_backend", "plain_backend"):
+        backend = types.SimpleNamespace(run_dag=lambda *_, name=name: called.append(name))
+        monkeypatch.setitem(sys.modules, f"pipeline.local.{name}", backend)
+    monkeypatch.setattr(local_run, "run_checks", lambda *_, **__: {})
+    monkeypatch.setattr(local_run, "encode_results", lambda *_: {})
+    for missing in ([], ["ml_metadata"]):
+        monkeypatch.setattr(Extra, "missing", lambda self, missing=missing: missing)
+        assert run_locally(settings).status == "succeeded"
+    assert called == ["tfx_backend", "plain_backend"]
 
 
 def test_a_placeholder_that_nobody_fills_is_refused_before_there_is_a_workspace(digits_settings, tmp_path):
