@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from detection_core.config.messages.detector_parts import CLIP_RANGE
-from detection_core.config.messages.extractors import name_problems, type_problems
+from detection_core.config.messages.extractors import type_problems
 from detection_core.config.messages.fine_tuning import fine_tuning_problems
 from detection_core.config.messages.registered import option_problems
 from detection_core.config.messages.sizes import image_size_problems, network_size
@@ -60,12 +60,9 @@ def _resizer_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
 
 def _extractor_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
     extractor, family = extractor_type(model_message(model)[0]), find_family(model)
-    if family:
-        # Families without the field have no types.
-        known = family.extractor_types
-        yield from type_problems(extractor, path, known) if known else ()
-    else:
-        yield from name_problems(extractor, path)
+    # Families without the field have no types.
+    known = family.extractor_types if family else ()
+    yield from type_problems(extractor, path, known) if known else ()
 
 
 def _common(model: DetectionModel, path: str) -> Iterator[Problem]:

@@ -244,6 +244,6 @@ def set_fields(message: EfficientDet) -> dict[str, Any]:
             values["nodes"] = tuple(Node(node.feat_level, tuple(node.inputs_offsets)) for node in value)
         elif field.name == "anchor_shapes":
             values["anchor_shapes"] = tuple((shape.width_factor, shape.height_factor) for shape in value)
-        elif field.name not in _OTHERS:
+        elif field.name not in _OTHERS and value != "":  # an empty text is none, as in the check
             values[field.name] = tuple(value) if field.is_repeated else value
     return values

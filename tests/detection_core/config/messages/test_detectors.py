@@ -94,6 +94,11 @@ def test_unset_fields_are_the_named_model_s_and_set_ones_take_their_place():
     assert input_size(EfficientDet(name="efficientdet-d9")) is None
     for name in MODELS:
         assert _problems(f'name: "{name}" num_classes: 2') == {}
+    texts = ("fpn_name", "fpn_weight_method", "act_type", "backbone_name", "iou_loss_type")
+    empty = message(**dict.fromkeys(texts, ""))
+    assert settings_of(empty) == settings_of(message())
+    empty_fields = " ".join(f'{name}: ""' for name in texts)
+    assert _problems(f'name: "efficientdet-d0" num_classes: 2 {empty_fields}') == {}
     given = message(size=(128, 256), max_level=6, fpn_name="qufpn", mean_rgb=[100.0])
     given.fpn_nodes.add(feat_level=3, inputs_offsets=[0, 1])
     given.anchor_shapes.add(width_factor=2.0, height_factor=0.5)
