@@ -1,13 +1,12 @@
 """Build an `Optimization` from Optimizer messages."""
 
-import functools
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import tf_keras
 
-from detection_core.builders.oneof import build_oneof, from_fields, same_fields
+from detection_core.builders.oneof import build_oneof, same_fields
 from detection_core.optimizers import optimization
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
@@ -51,20 +50,33 @@ def _rms_prop(message: optimizer_pb2.RMSPropOptimizer) -> Any:
             message.decay,
             message.decay,
         )
-    momentum = message.momentum_optimizer_value
-    return _optimizer(tf_keras.optimizers.legacy.RMSprop, message, decay=message.decay, momentum=momentum)
+    return tf_keras.optimizers.legacy.RMSprop(
+        learning_rate=build_learning_rate(message.learning_rate),
+        decay=message.decay,
+        momentum=message.momentum_optimizer_value,
+        epsilon=message.epsilon,
+    )
 
 
-def _optimizer(make: Callable[..., Any], message: Any, **given: Any) -> Any:
-    return from_fields(make, message, learning_rate=build_learning_rate(message.learning_rate), **given)
+def _momentum(message: optimizer_pb2.MomentumOptimizer) -> Any:
+    return tf_keras.optimizers.legacy.SGD(
+        learning_rate=build_learning_rate(message.learning_rate), momentum=message.momentum_optimizer_value
+    )
+
+
+def _adam(message: optimizer_pb2.AdamOptimizer) -> Any:
+    return tf_keras.optimizers.legacy.Adam(
+        learning_rate=build_learning_rate(message.learning_rate),
+        beta_1=message.beta_1,
+        beta_2=message.beta_2,
+        epsilon=message.epsilon,
+    )
 
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "rms_prop_optimizer": _rms_prop,
-    "momentum_optimizer": lambda message: _optimizer(
-        tf_keras.optimizers.legacy.SGD, message, momentum=message.momentum_optimizer_value
-    ),
-    "adam_optimizer": functools.partial(_optimizer, tf_keras.optimizers.legacy.Adam),
+    "momentum_optimizer": _momentum,
+    "adam_optimizer": _adam,
 }
 
 

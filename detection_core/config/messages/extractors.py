@@ -14,7 +14,6 @@ EXTRA_CHANNELS = (512, 256, 256, 128)
 """Nominal channels of the maps that an `extra_layers` neck can add to a backbone."""
 _SHOWN = 80
 _UNNAMED = "expected the name of a feature extractor, found none; a name is ssd_mobilenet_v2_fpn_keras"
-_OLD = {*tensorflow_1.COUNTERPARTS, *tensorflow_1.WITHOUT_COUNTERPART}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,16 +63,6 @@ def register_extractor(name: str, extractor: Extractor) -> None:
     REGISTERED[name] = extractor
 
 
-def name_problems(name: str, path: str) -> Iterator[Problem]:
-    """Find an extractor without a name, or one that only TensorFlow 1 had."""
-    if not name:
-        yield Problem(path=path, message=_UNNAMED)
-    elif name in tensorflow_1.COUNTERPARTS:
-        yield Problem(path=path, message=tensorflow_1.with_counterpart(name))
-    elif name in tensorflow_1.WITHOUT_COUNTERPART:
-        yield Problem(path=path, message=tensorflow_1.without_counterpart(name))
-
-
 def lacking_problems(message: Any, path: str, fields: Iterable[str]) -> Iterator[Problem]:
     """Find other values than the defaults in fields of options that the message's extractor lacks."""
     for name in fields:
@@ -85,12 +74,17 @@ def lacking_problems(message: Any, path: str, fields: Iterable[str]) -> Iterator
 
 
 def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Problem]:
-    """Find an extractor type that is not among a family's known types."""
+    """Find an extractor type that is missing, only TensorFlow 1's, or not among a family's known types."""
     if name in known:
         return
-    if not name or name in _OLD:
-        yield from name_problems(name, path)
-        return
-    advice = did_you_mean(name[:_SHOWN], known, "use one of these")
-    shown = repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}... ({len(name):,} characters)"
-    yield Problem(path=path, message=f"expected one of {', '.join(known)}, found {shown}; {advice}")
+    if not name:
+        message = _UNNAMED
+    elif name in tensorflow_1.COUNTERPARTS:
+        message = tensorflow_1.with_counterpart(name)
+    elif name in tensorflow_1.WITHOUT_COUNTERPART:
+        message = tensorflow_1.without_counterpart(name)
+    else:
+        advice = did_you_mean(name[:_SHOWN], known, "use one of these")
+        shown = repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}... ({len(name):,} characters)"
+        message = f"expected one of {', '.join(known)}, found {shown}; {advice}"
+    yield Problem(path=path, message=message)

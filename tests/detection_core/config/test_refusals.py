@@ -81,9 +81,10 @@ def _names(module):
     names, patterns = set(), []
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id=copy), args=args) if copy in _COPIES:
-                classes = [arg for arg in args if isinstance(arg, ast.Name | ast.Attribute)]
-                names.update(name for arg in classes for name in _declared(tree, arg))
+            case ast.Call(func=ast.Name(id=copy), args=[ast.Name() | ast.Attribute() as made, *_]) if (
+                copy in _COPIES
+            ):
+                names.update(_declared(tree, made))
             case ast.Attribute(attr=name) | ast.AnnAssign(target=ast.Name(id=name)):
                 names.add(name)
             case ast.Constant(value=str(name)):
