@@ -45,9 +45,13 @@ def layer_groups(graph: NetworkGraph) -> dict[str, str]:
     for call in graph.calls.values():
         strides[call.name] = _stride(call, rows, strides)
         if call.inputs:
-            part = next((part for starts, part in _PARTS.items() if call.name.startswith(starts)), OTHER)
+            part = _part(call.name)
             groups[call.name] = f"{part}, stride {strides[call.name]}" if part == BACKBONE else part
     return groups
+
+
+def _part(name: str) -> str:
+    return next((part for beginnings, part in _PARTS.items() if name.startswith(beginnings)), OTHER)
 
 
 def _stride(call: LayerCall, rows: int | None, strides: dict[str, int]) -> int:
