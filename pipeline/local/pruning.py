@@ -4,8 +4,9 @@ TFX takes a result from its cache only if every output still exists, so ML Metad
 """
 
 import dataclasses
+import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PUSHED
@@ -28,7 +29,7 @@ def plan_pruning(workspace: Workspace, keep: int) -> Pruning:
     runs = workspace.runs()
     kept = runs[-keep:]  # among them a running one
     whole = [r for r in runs if r.status == "succeeded" and any(s.id == PUSHER for s in r.steps)]
-    kept += [*{run.pipeline_name: run for run in whole}.values(), *filter(_is_published, runs)]
+    kept += [*{run.pipeline_name: run for run in whole}.values(), *_published(runs)]
     ids = {run.run_id for run in kept}
     old = tuple(run for run in runs if run.run_id not in ids)
     needed, root = _outputs(kept), os.path.realpath(workspace.artifacts)
@@ -67,9 +68,15 @@ def _outputs(runs: Iterable[RunInfo]) -> set[str]:
     return {os.path.realpath(path) for run in runs for step in run.steps for path in step.outputs.values()}
 
 
-def _is_published(run: RunInfo) -> bool:
-    """Tell whether a run itself published a version that still exists."""
-    pushers = [step for step in run.steps if step.id == PUSHER and step.state == EXECUTED]
-    reports = [PUSHED.find_usable(step.outputs.get("pushed_model", "")) for step in pushers]
-    there = [v.number for r in reports if r and r.pushed for v in PushDestination(r.path).versions()]
-    return any(report and report.version in there for report in reports)
+def _published(runs: Iterable[RunInfo]) -> Iterator[RunInfo]:
+    """Yield the runs that themselves published a version that still exists."""
+
+    @functools.cache
+    def versions(destination: str) -> set[int]:
+        return {version.number for version in PushDestination(destination).versions()}
+
+    for run in runs:
+        pushers = [step for step in run.steps if step.id == PUSHER and step.state == EXECUTED]
+        reports = [PUSHED.find_usable(step.outputs.get("pushed_model", "")) for step in pushers]
+        if any(report and report.pushed and report.version in versions(report.path) for report in reports):
+            yield run
