@@ -4,13 +4,12 @@ import argparse
 import dataclasses
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from components.notifier.notification import Notification, notify
+from components.runtime.container import log_to_stderr
 from components.runtime.kfp.call import EXECUTOR_INPUT, local_path
-from detection_core.redaction import CleanFormatter
 
 # States of a task that are no failure, in Kubeflow's metadata store and in its database.
 _GOOD_STATES = ("COMPLETE", "CACHED", "SUCCEEDED", "SKIPPED")
@@ -32,9 +31,7 @@ def _notify(inputs: Mapping[str, Any], root: str) -> None:
 
 
 if __name__ == "__main__":
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname).1s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    log_to_stderr()
     parser = argparse.ArgumentParser(description="Notify of a run on Kubeflow Pipelines.")
     parser.add_argument(EXECUTOR_INPUT, required=True, help="KFP's executor input, JSON")
     parser.add_argument("--root", default="/", help="folder below which object stores appear, for tests")

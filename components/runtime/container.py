@@ -27,9 +27,7 @@ def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | N
     """
     clean_tracebacks()
     import_quickly()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname).1s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    log_to_stderr()
     arguments = sys.argv[1:] if argv is None else list(argv)
     component = next(name for name, known in JOBS.items() if known is job_type)
     keep_host_memory()
@@ -45,6 +43,13 @@ def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | N
     finally:
         logging.getLogger(__name__).info("peak memory | %.2f GB", peak_host_memory() / 1e9)
     sys.exit(EXIT_DONE)
+
+
+def log_to_stderr() -> None:
+    """Write what is logged in a container to standard error, without secrets."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname).1s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def _run(component: str, job_type: type[Job], run: Callable[[Job], Any], arguments: Sequence[str]) -> None:

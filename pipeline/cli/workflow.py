@@ -5,7 +5,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from detection_core.artifacts.run_info import REPORT_FILE, RUN, RunInfo
+from detection_core.artifacts.run_info import RUN, RunInfo
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli.base import Result, given_settings, overridden_config, valid_config, verb
@@ -145,7 +145,7 @@ def report(arguments: argparse.Namespace) -> Result:
     run = workspace.run(arguments.run)
     from pipeline.report.writer import write_report
 
-    path = arguments.output or os.path.join(workspace.run_dir(run.run_id), REPORT_FILE)
+    path = arguments.output or workspace.report_path(run.run_id)
     write_report(run, path)
     return Result(text=path, data={"run": run.run_id, "report": path})
 

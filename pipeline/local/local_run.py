@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from component_specs.kfp_outputs import encode_results
-from detection_core.artifacts.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunInfo, StepInfo
+from detection_core.artifacts.run_info import LOG_FILE, SETTINGS_FILE, RunInfo, StepInfo
 from detection_core.storage import files
 from detection_core.training.kernels import use_onednn
 from detection_core.training.memory import keep_host_memory
@@ -195,20 +195,16 @@ class _Run:
         if self.options.write_report is None:
             return
         try:
-            self.options.write_report(self.info, self._report_path)
+            self.options.write_report(self.info, self.workspace.report_path(self.info.run_id))
         except Exception:
             # Never fail the run because its report failed.
             _logger.exception("report | could not be written; `detflow report` tries again")
-
-    @property
-    def _report_path(self) -> str:
-        return os.path.join(self.workspace.run_dir(self.info.run_id), REPORT_FILE)
 
     def _live_report(self) -> contextlib.AbstractContextManager[Any]:
         write = self.options.write_report
         if write is None:
             return contextlib.nullcontext()
-        return LiveReport(lambda: write(self.info, self._report_path))
+        return LiveReport(lambda: write(self.info, self.workspace.report_path(self.info.run_id)))
 
 
 def _now() -> str:

@@ -3,12 +3,12 @@
 import contextlib
 import dataclasses
 import logging
-import os
 from collections.abc import Callable, Iterator
 
 from components.notifier.notification import Notification, notify
-from detection_core.artifacts.run_info import CACHED, FAILED, REPORT_FILE, RunInfo
+from detection_core.artifacts.run_info import CACHED, FAILED, RunInfo
 from pipeline.interruption import interrupted_by
+from pipeline.local.workspace import Workspace
 from pipeline.settings.step_ids import EVALUATOR, PUSHER
 from pipeline.settings.workflow_settings import PipelineSettings
 
@@ -38,7 +38,7 @@ def _notify(settings: PipelineSettings, states: list[RunInfo], error: str = "") 
     if not options["webhook_env"]:
         return
     run_id = states[-1].run_id if states else ""
-    report = os.path.join(settings.workspace, "runs", run_id, REPORT_FILE) if run_id else ""
+    report = Workspace(settings.workspace).report_path(run_id) if run_id else ""
     told = Notification(pipeline=settings.name, run_id=run_id, report=report)
     steps = {step.id: step for run in states[-1:] for step in run.steps}
     try:

@@ -1,7 +1,6 @@
 """Summary at the end of a run, for the terminal."""
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -11,7 +10,8 @@ from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.published import PUSHED
-from detection_core.artifacts.run_info import REPORT_FILE, RunInfo
+from detection_core.artifacts.run_info import RunInfo
+from pipeline.local.workspace import Workspace
 from pipeline.tables import Page, Table
 
 _Artifact = TypeVar("_Artifact")
@@ -34,7 +34,7 @@ def summarise(run: RunInfo) -> tuple[Page, dict[str, Any]]:
     )
     pushed = read(PUSHED, "pusher", "pushed_model")
     paths = {
-        "report": os.path.join(run.workspace, "runs", run.run_id, REPORT_FILE),
+        "report": Workspace(run.workspace).report_path(run.run_id),
         "model": outputs.get("trainer", {}).get("model", ""),
         "tflite": outputs.get("tflite_exporter", {}).get("tflite", ""),
         "published": pushed.path if pushed else "",

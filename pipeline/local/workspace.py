@@ -14,7 +14,7 @@ import os
 import secrets
 from collections.abc import Iterator
 
-from detection_core.artifacts.run_info import RUN, RunInfo
+from detection_core.artifacts.run_info import REPORT_FILE, RUN, RunInfo
 from detection_core.errors import ConfigError, ContractError
 from detection_core.redaction import redact
 from detection_core.storage import files, local_lock
@@ -57,6 +57,10 @@ class Workspace:
     def run_dir(self, run_id: str) -> str:
         """Return the folder of a run."""
         return os.path.join(self.root, "runs", run_id)
+
+    def report_path(self, run_id: str) -> str:
+        """Return the path of a run's report."""
+        return os.path.join(self.run_dir(run_id), REPORT_FILE)
 
     def write_info(self, info: RunInfo) -> None:
         """Write run.json, replacing the previous one."""
