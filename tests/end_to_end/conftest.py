@@ -10,6 +10,7 @@ import pytest
 
 from detection_core.python_process import python_command
 from pipeline.cli.parser import main
+from tests.support.command_line import FEW_UPDATES
 from tests.support.python_traps import set_traps
 
 ROOT = Path(__file__).parents[2]
@@ -19,12 +20,7 @@ COMPOSE = ROOT / "examples" / "digits" / "compose.py"
 SMALL = (
     "model.ssd.feature_extractor.type=ssd_mobilenet_v1_fpn_keras",  # half the layers of version 2
     "model.ssd.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
-    "train_config.batch_size=2",
-    "train.overrides.train_config.num_steps=6",
-    "quantize.overrides.train_config.num_steps=2",
-    "evaluate.thresholds={}",
-    "evaluate.quantized_thresholds={}",
-    "export.max_map_drop=1.0",
+    *FEW_UPDATES,
     "evaluate.pictures=2",
 )
 # Leaves out what a test is not about.

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import FEW_UPDATES
+
 ROOT = Path(__file__).parents[2]
 PYTHONS = [p for p in os.environ.get("DETFLOW_INSTALL_PYTHONS", "").split(":") if p]
 pytestmark = [
@@ -62,12 +64,7 @@ SHORT_RUN = (
     "data.format=coco",
     "model.ssd.image_resizer={fixed_shape_resizer {height: 96 width: 96}}",
     "model.ssd.num_classes=1",
-    "train_config.batch_size=2",
-    "train.overrides.train_config.num_steps=6",
-    "quantize.overrides.train_config.num_steps=2",
-    "evaluate.thresholds={}",
-    "evaluate.quantized_thresholds={}",
-    "export.max_map_drop=1.0",
+    *FEW_UPDATES,
     "export.representative_examples=4",
 )
 

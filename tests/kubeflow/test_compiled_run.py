@@ -14,7 +14,7 @@ from tests.pipeline.golden import SETTINGS
 from tests.support.compiled import documents
 from tests.support.dataset_files import Coco
 from tests.support.executor_input import Cluster
-from tests.support.local_server import LocalServer
+from tests.support.local_server import posted_json
 from tests.support.plain_backbone import PLAIN
 
 SPLITS = {"train": 0.5, "eval": 0.25, "test": 0.25}
@@ -107,12 +107,9 @@ def test_another_slot_is_the_same_run_unless_the_run_asks_for_its_time(place):
 
 @pytest.fixture
 def webhook(monkeypatch):
-    sent = []
-    server = LocalServer(lambda request: sent.append(json.loads(request.raw)) or (200, "text/plain", "ok"))
-    server.start()
-    monkeypatch.setenv("HOOK", f"{server.url}/services/SENTINEL")
-    yield sent
-    server.stop()
+    with posted_json() as (address, sent):
+        monkeypatch.setenv("HOOK", f"{address}/services/SENTINEL")
+        yield sent
 
 
 def _run_notifier(cluster, name, inputs, **parameters):

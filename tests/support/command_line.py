@@ -11,6 +11,16 @@ import pytest
 
 from pipeline.cli import parser
 
+FEW_UPDATES = (
+    "train_config.batch_size=2",
+    "train.overrides.train_config.num_steps=6",
+    "quantize.overrides.train_config.num_steps=2",
+    "evaluate.thresholds={}",
+    "evaluate.quantized_thresholds={}",
+    "export.max_map_drop=1.0",
+)
+"""Settings of a short workflow, whose gates let everything pass."""
+
 
 def run_python(code: str, *words: str, check: bool = True, **options: Any) -> Any:
     """Run a program in a child process; return the completed process with output and errors as text."""

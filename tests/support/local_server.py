@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import http.server
+import json
 import re
 import socket
 import ssl
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 
@@ -70,6 +72,18 @@ class LocalServer:
     def stop(self) -> None:
         self._http.shutdown()
         self._http.server_close()
+
+
+@contextlib.contextmanager
+def posted_json() -> Iterator[tuple[str, list[Any]]]:
+    """Give the address of a server that accepts everything, and the list of what was posted to it."""
+    posted: list[Any] = []
+    server = LocalServer(lambda request: posted.append(json.loads(request.raw)) or (200, "text/plain", "ok"))
+    server.start()
+    try:
+        yield server.url, posted
+    finally:
+        server.stop()
 
 
 def _handler(answer: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandler]:

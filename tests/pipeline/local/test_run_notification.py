@@ -1,6 +1,5 @@
 """Notifications of local runs, to a webhook on this machine."""
 
-import json
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ from detection_core.artifacts.published import PUSHED, PushReport
 from pipeline.local.run_notification import notifying
 from pipeline.settings.settings_file import load_settings
 from tests.support.cases import refused
-from tests.support.local_server import LocalServer
+from tests.support.local_server import posted_json
 from tests.support.run_records import record, step
 
 PAGE = Path(__file__).parents[3] / "docs" / "kubeflow.md"
@@ -23,12 +22,9 @@ SETTINGS = ("notify.webhook_env=HOOK", "notify.kind=generic")
 
 @pytest.fixture
 def sent(monkeypatch):
-    found = []
-    server = LocalServer(lambda request: found.append(json.loads(request.raw)) or (200, "text/plain", "ok"))
-    server.start()
-    monkeypatch.setenv("HOOK", f"{server.url}{SECRET}")
-    yield found
-    server.stop()
+    with posted_json() as (address, found):
+        monkeypatch.setenv("HOOK", f"{address}{SECRET}")
+        yield found
 
 
 def _ended(folder, pusher="executed", *, pushed=True, version=7):
