@@ -30,6 +30,8 @@ class PusherJob:
     statistics: Annotated[str, Input(STATISTICS, optional=True)] = ""
     keep_versions: int = 5
     sign_key: str = ""
+    register: str = ""
+    registry: str = ""
     run_key: str = ""
     baseline_version: str = ""
     push_token: str = ""

@@ -12,6 +12,7 @@ CAPABILITIES = {
     "accelerators": "which operations of a TensorFlow Lite file an accelerator runs",
     "ensembles": "fusing the detections of several detectors",
     "mlflow": "logging a training to MLflow",
+    "model_registry": "registering published versions in MLflow's model registry",
     "near_duplicates": "finding images that look alike",
     "tfdv": "statistics, schema and anomalies of columns, as TensorFlow Data Validation has them",
     "video": "detection in video files",

@@ -17,6 +17,7 @@ from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.storage import files
+from pipeline.extras import require
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.settings_file import format_settings
@@ -34,10 +35,12 @@ def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, Any]:
     `given` are fields of the RunCheckerJob that differ in this run.
 
     Raises:
-        DetectionError: as in `components.run_checker.run.run`.
+        DetectionError: as in `components.run_checker.run.run`; ConfigError for a missing extra.
     """
     from components.run_checker.run import run
 
+    if settings.push.register:
+        require("mlflow", "push.register")
     return run(RunCheckerJob(**{**checker_parameters(settings), **given}))
 
 

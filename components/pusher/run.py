@@ -17,6 +17,7 @@ from detection_core.artifacts.evaluation import METRICS, EvalReport
 from detection_core.artifacts.published import PUSHED, PublishedVersion, PushReport
 from detection_core.artifacts.signature import sign_folder
 from detection_core.artifacts.tflite_provenance import provenance_of_training, unmeasured
+from detection_core.capabilities import capability
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files
 from detection_core.tasks.model_card import MODEL_CARD, model_card
@@ -32,8 +33,11 @@ def run(job: PusherJob) -> dict[str, Any]:
 
     Raises:
         ContractError: for a damaged evaluation or push destination.
+        ConfigError: if the version is published but cannot be registered; another run registers it.
     """
     report = _decide(job)
+    if job.register and report.version is not None:
+        _register(job, report.version)
     PUSHED.write(job.pushed_model, report)
     _logger.info("push | %s | %s", report.version if report.pushed else "not pushed", report.reasons)
     return PUSHED.encode(report)
@@ -94,6 +98,14 @@ def _decide(job: PusherJob) -> PushReport:
     except BaselineReplaced as e:
         return _not_pushed(_replaced_baseline(job, e.current))
     return _pushed(destination, version)
+
+
+def _register(job: PusherJob, number: int) -> None:
+    """Register the deployed version in MLflow, also one that an earlier run failed to register."""
+    source = PushDestination(job.push_destination).saved_model_dir(number)
+    capability("detection_core.optional.model_registry").register_version(
+        job.registry, job.register, source, number, METRICS.read(job.evaluation).metrics
+    )
 
 
 def _sign(job: PusherJob, folder: str) -> None:

@@ -1,6 +1,7 @@
 """Settings of a workflow: one model for each section of the settings file."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
@@ -50,6 +51,9 @@ _NAME = matching(
     "letters without accents, digits, _ and -, first a letter or digit, 128 at most",
     longest=128,
 )
+# MLflow refuses / and : in a registered model's name.
+_MODEL = matching("[A-Za-z0-9 _.-]*", "letters without accents, digits, _, -, . and spaces", longest=128)
+_SERVER = matching("(https?://.+)?", "an address that starts with http:// or https://")
 _VARIABLE = matching("[A-Za-z_][A-Za-z0-9_]*|", "a variable's name", longest=253)
 
 
@@ -107,12 +111,18 @@ class ExportSettings(Settings):
     representative_examples: Annotated[int, between(1, 100_000)] = TFLiteExporterJob.representative_examples
 
 
+# Nobody calls `register` of abc.ABCMeta on settings.
+warnings.filterwarnings("ignore", 'Field name "register" in "PushSettings"')
+
+
 class PushSettings(Settings):
     """Destination of blessed versions."""
 
     destination: Path = ""
     keep_versions: Annotated[int, between(0, 1_000_000)] = 5
     sign: Path = ""
+    register: Annotated[Text, _MODEL] = ""
+    registry: Annotated[Text, _SERVER] = ""
 
 
 def _refuse_address(value: str) -> str:

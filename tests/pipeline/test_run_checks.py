@@ -55,6 +55,11 @@ def test_the_first_run_has_no_baseline_and_other_data_are_another_run(checked, t
     assert all(checks[name] != after[name] for name in ("data_fingerprint", "run_key"))
 
 
+def test_a_registry_without_its_package_is_refused_before_anything_runs(checked, monkeypatch):
+    monkeypatch.setattr("pipeline.extras._is_installed", lambda module: False)
+    refused(ConfigError, "push.register: expected the packages of detflow", checked, "push.register=digits")
+
+
 def test_a_repetition_keeps_baseline_and_token_until_a_rollback(checked, settings_path, tmp_path):
     settings = load_settings(settings_path)
     older = _publish(settings, tmp_path, {"run_key": "x", "baseline_version": "", "push_token": "y"})

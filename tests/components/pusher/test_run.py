@@ -95,6 +95,32 @@ def test_a_version_is_signed_with_its_origin_before_it_appears(artifacts):
     assert _push(artifacts, "new", sign_key=PRIVATE_KEY, baseline_version=str(version.number))["pushed"]
 
 
+def test_each_deployed_version_is_registered_and_a_registration_that_failed_is_repeated(
+    artifacts, monkeypatch
+):
+    calls = []
+
+    def register(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise ConfigError("no server", where="push.register")
+
+    monkeypatch.setattr("detection_core.optional.model_registry.register_version", register)
+    named = {"register": "digits", "registry": "http://mlflow"}
+    with pytest.raises(ConfigError, match="no server"):
+        _push(artifacts, **named)
+    number = _destination(artifacts).current().number
+    assert not (artifacts / "pushed_model" / "pushed.json").exists()
+    assert _push(artifacts, **named) == _push(artifacts)
+    # Another run finds the same model deployed.
+    assert not _push(artifacts, push_token="u", **named)["pushed"]
+    source = _destination(artifacts).saved_model_dir(number)
+    assert calls == [("http://mlflow", "digits", source, number, {"mAP": 0.5})] * 3
+    write_blessing(str(artifacts / "blessing"), False, ["mAP 0.1 is below 0.4"])
+    _refused(_push(artifacts, "refused", **named), "mAP 0.1")
+    assert len(calls) == 3
+
+
 def test_one_refusal_is_enough(artifacts):
     for gate in GATES:
         write_blessing(str(artifacts / gate), False, ["mAP 0.1 is below 0.4"])

@@ -1,12 +1,6 @@
 """MLflow, with its own server; `make test-trackers`."""
 
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 
 import numpy as np
 import pytest
@@ -15,13 +9,7 @@ from detection_core.loggers.base import EVAL, TRAIN, RunIds
 from detection_core.optional.mlflow.mlflow_run import MlflowLogger, run_name
 from tests.support.cases import cases
 from tests.support.local_server import free_port
-
-needs_mlflow = [
-    pytest.mark.trackers,
-    pytest.mark.skipif(
-        not os.environ.get("DETFLOW_TRACKERS"), reason="DETFLOW_TRACKERS is not set: no MLflow here"
-    ),
-]
+from tests.support.mlflow_server import mlflow_server, needs_mlflow
 
 
 @cases(
@@ -38,32 +26,7 @@ def test_names_are_such_as_mlflow_takes(*, name, taken):
     assert re.fullmatch(r"[/\w.\- :]{1,250}", run_name(name))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """Address of MLflow's server, started for the tests."""
-    folder = tmp_path_factory.mktemp("mlflow")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    store = f"sqlite:///{folder}/store.db"
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--backend-store-uri", store, "--artifacts-destination", str(folder / "artifacts")]
-    command += ["--workers", "1", "--enable-workspaces"]
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True)
-    try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"{address}/health", timeout=1).read()
-                break
-            except OSError:
-                assert process.poll() is None, (folder / "log").read_text()
-                time.sleep(0.5)
-        yield address
-    finally:
-        os.killpg(process.pid, 15)
-        process.wait(30)
+server = pytest.fixture(scope="module")(mlflow_server)
 
 
 @pytest.fixture
