@@ -192,6 +192,13 @@ class PipelineSettings(Settings):
             if name not in self.export.formats:
                 expected = f"expected limits of files that export.formats names, found {name}"
                 yield "export.limits", f"{expected}; remove it, or make the file"
+        if self.push.registry and not self.push.register:
+            yield "push.registry", "expected push.register beside it, found none; name the registered model"
+        elif self.push.registry and "://" not in self.push_destination:
+            expected = (
+                "expected an object store in push.destination, as MLflow's server takes no local folder"
+            )
+            yield "push.registry", f"{expected}, found {self.push_destination}"
         yield from self._starting_contradictions()
         # A repeated run starts from the version before its own publication.
         if self.train.warm_start == DEPLOYED and self.push.keep_versions == 1:

@@ -190,6 +190,10 @@ OVERRIDES = [
     (["train.warm_start=zoo:x"], "train.warm_start: .* published weights: write train.start_from: zoo:x"),
     (["train.warm_start=imagenet"], "train.warm_start: .* write train.start_from: imagenet"),
     (["train.warm_start=deployed", "push.keep_versions=1"], "push.keep_versions: expected 2 or more"),
+    (["push.registry=https://m"], "push.registry: expected push.register beside it"),
+    (["push.registry=https://m", "push.register=a"], "push.registry: expected an object store in push.dest"),
+    (["push.register=a/b"], "push.register: expected letters without accents"),
+    (["push.registry=sqlite:///m"], "push.registry: expected an address that starts with http"),
 ]
 
 
