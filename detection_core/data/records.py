@@ -277,6 +277,9 @@ def done_ahead(
 ) -> Iterator[Result]:
     """Yield `work(item)` of each item, in order.
 
+    If the consumer stops early, work that was begun ahead is completed. So a process computes the same in
+    every run, and TensorFlow names what it exports afterwards alike.
+
     Args:
         items: read lazily, no further ahead than there is work for.
         work: a slow function that releases the GIL.
@@ -291,23 +294,19 @@ def done_ahead(
     waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()
     spent = 0
     with ThreadPoolExecutor(threads, thread_name_prefix="ahead") as pool:
-        try:
-            for item in items:
-                price = _price(cost, item)
-                while waiting and (price is None or spent + price > budget or len(waiting) > threads):
-                    future, paid = waiting.popleft()
-                    spent -= paid
-                    yield future.result()
-                    del future  # else this result would stay in memory while the next is made
-                if price is None:
-                    price = cost(item)  # raises before any work on the item, after all items before it
-                waiting.append((pool.submit(work, item), price))
-                spent += price
-            while waiting:
-                yield waiting.popleft()[0].result()
-        finally:
-            for future, _ in waiting:
-                future.cancel()
+        for item in items:
+            price = _price(cost, item)
+            while waiting and (price is None or spent + price > budget or len(waiting) > threads):
+                future, paid = waiting.popleft()
+                spent -= paid
+                yield future.result()
+                del future  # else this result would stay in memory while the next is made
+            if price is None:
+                price = cost(item)  # raises before any work on the item, after all items before it
+            waiting.append((pool.submit(work, item), price))
+            spent += price
+        while waiting:
+            yield waiting.popleft()[0].result()
 
 
 def _price(cost: Callable[[Item], int], item: Item) -> int | None:

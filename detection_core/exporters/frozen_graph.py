@@ -54,8 +54,11 @@ def frozen_graph(function: Any, input_name: str) -> bytes:
 def ordered(definition: Any) -> Any:
     """Return the nodes in topological order, ties by name.
 
-    TensorFlow orders the nodes of lowered loops differently in every process.
+    TensorFlow orders the nodes of lowered loops differently in every process, and marks other ones as having
+    control dependencies.
     """
+    for node in definition.node:
+        node.attr.pop("_has_manual_control_dependencies", None)
     nodes = {node.name: node for node in definition.node}
     sorter = graphlib.TopologicalSorter[str]()
     for node in nodes.values():

@@ -45,7 +45,8 @@ def test_the_quick_start_learns_its_shapes_and_shows_a_picture(tmp_path_factory)
     kind, training, metrics, seen, files, small = texts[-6:]
     assert kind[1] == 2 and training[0] == 150 and metrics["mAP@.50IOU"] > 0.5
     assert {name for name, _ in seen[0]} <= {"square", "circle"} and seen[0]
-    assert set(files) == {"model_float32.tflite", "model_int8.tflite"}
+    forms = ("float32", "float32_headless", "int8", "int8_headless")
+    assert set(files) == {f"model_{form}.tflite" for form in forms}
     assert files["model_float32.tflite"][2] and small
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import queue
 import struct
 import threading
 import time
@@ -207,6 +208,16 @@ def test_a_failure_comes_at_its_turn_and_no_more_is_read_than_there_is_work_for(
     stream = done_ahead((read.append(n) or n for n in range(1000)), str, lambda _: 1, budget=100, threads=2)
     assert next(stream) == "0" and len(read) <= 5
     stream.close()
+
+
+def test_what_was_begun_ahead_is_computed_in_every_run_of_a_process():
+    """TensorFlow counts what was computed, and names of exported functions have the count."""
+    for _ in range(20):
+        worked = queue.SimpleQueue()
+        stream = done_ahead(range(9), worked.put, lambda _: 1, budget=9, threads=2)
+        next(stream), next(stream)
+        stream.close()
+        assert worked.qsize() == 4
 
 
 # As in COCO: ids with gaps, codes as names.
