@@ -14,6 +14,7 @@ CAPABILITIES = {
     "mlflow": "logging a training to MLflow",
     "model_registry": "registering published versions in MLflow's model registry",
     "near_duplicates": "finding images that look alike",
+    "onnx": "detection by ONNX files",
     "tfdv": "statistics, schema and anomalies of columns, as TensorFlow Data Validation has them",
     "video": "detection in video files",
     "wandb": "logging a training to Weights & Biases",
@@ -44,3 +45,19 @@ def capability(package: str) -> Any:
             where="detection_core.optional",
         )
     return importlib.import_module(package)
+
+
+def import_extra(module: str, extra: str, what: str, where: str = "") -> Any:
+    """Import a package that an extra of this distribution installs; `what` needs it.
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"expected the package {module} for {what}, found none; install it with"
+            f" `pip install 'detflow[{extra}]'`",
+            where=where,
+        ) from error

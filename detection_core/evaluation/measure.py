@@ -145,7 +145,7 @@ def known_classes(path: str) -> dict[int, str]:
     if label_map:
         return load_label_map(label_map).class_names
     path = members(path)[0]
-    if files.is_dir(path) or path.lower().endswith(".pb"):
+    if files.is_dir(path) or path.lower().endswith((".pb", ".onnx")):
         return {}
     return dict(enumerate(read_description(read_tflite(path), where=path).labels))
 

@@ -1,4 +1,4 @@
-"""Run a detector as deployed: a SavedModel's serving signature, a frozen graph or a TensorFlow Lite file."""
+"""Run a detector as deployed: a SavedModel's signature, a frozen graph, a TensorFlow Lite or ONNX file."""
 
 import functools
 import logging
@@ -110,6 +110,9 @@ class FrozenGraphRunner(SignatureRunner):
 
 _LOADERS: dict[str, Callable[[str, int, bool], Runner]] = {
     ".tflite": lambda path, threads, _: TFLiteRunner(path, threads=threads),
+    ".onnx": lambda path, threads, _: capability("detection_core.optional.onnx").OnnxRunner(
+        path, threads=threads
+    ),
     ".pb": lambda path, _, trust: FrozenGraphRunner(path, trust=trust),
     "": lambda path, _, trust: SavedModelRunner(path, trust=trust),
 }
@@ -120,14 +123,15 @@ def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
 
     Args:
         path: a detector folder, a SavedModel's folder, a published version, a frozen graph (.pb), a .tflite
-            file, or the folder of an ensemble.
-        threads: of the TensorFlow Lite interpreter; 0: one a core. TensorFlow chooses its own number.
+            or .onnx file, or the folder of an ensemble.
+        threads: of LiteRT or ONNX Runtime; 0: one a core. TensorFlow chooses its own number.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
 
     Raises:
         ModelError: if the model cannot be loaded, does more than compute, or lacks a detector's inputs and
             outputs.
         ContractError: if there is no SavedModel in the folder.
+        ConfigError: for an .onnx file without ONNX Runtime.
     """
     if not files.exists(path):
         raise ModelError(

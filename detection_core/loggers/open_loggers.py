@@ -3,15 +3,14 @@
 import collections
 import dataclasses
 import datetime
-import importlib.util
 import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from detection_core.capabilities import capability
-from detection_core.errors import ConfigError, one_line
+from detection_core.capabilities import capability, import_extra
+from detection_core.errors import one_line
 from detection_core.loggers.base import EVAL, Logger, Status
 
 _logger = logging.getLogger(__name__)
@@ -150,12 +149,7 @@ _PACKAGES = {"mlflow": "detection_core.optional.mlflow", "wandb": "detection_cor
 def check_loggers(options: LoggerOptions) -> None:
     """Refuse a tracking server without its package; ConfigError says how to install it."""
     for tracker in options.trackers:
-        if importlib.util.find_spec(tracker) is None:
-            raise ConfigError(
-                f"expected the package {tracker}, which {TRACKERS[tracker]} needs, found none; install it"
-                f" with `pip install 'detflow[{tracker}]'`",
-                where=f"train_config.monitoring.{tracker}",
-            )
+        import_extra(tracker, tracker, TRACKERS[tracker], f"train_config.monitoring.{tracker}")
 
 
 def open_loggers(options: LoggerOptions, folder: str) -> list[Logger]:

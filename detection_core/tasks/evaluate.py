@@ -212,8 +212,9 @@ def evaluate(
     Only detections are kept in memory. The baseline runs in the same pass, on the same images.
 
     Args:
-        model_path: a detector folder, a SavedModel, a frozen graph (.pb), a .tflite file or the folder of an
-            ensemble. Also a .json file of detections in COCO's results format, see `evaluation.coco_results`.
+        model_path: a detector folder, a SavedModel, a frozen graph (.pb), a .tflite or .onnx file, or the
+            folder of an ensemble. Also a .json file of detections in COCO's results format, see
+            `evaluation.coco_results`.
         truth: yields the images and their ground truth.
         label_map: classes of the ground truth and of the detector.
         evaluation_dir: folder to write; an existing one is replaced.

@@ -134,13 +134,20 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         raise ConfigError(f"expected a detector to run on tiles, found {found}", where="--tiles")
     if arguments.watch:
         return _watch(arguments)
-    if arguments.detections and arguments.model:
-        raise ConfigError("expected a model or its detections, found both", where="--detections")
+    given = [name for name in ("model", "checkpoint", "detections") if getattr(arguments, name)]
+    if len(given) > 1:
+        raise ConfigError(f"expected --{given[0]} or --{given[1]}, found both", where=f"--{given[1]}")
+    if (arguments.config or arguments.label_map) and not arguments.checkpoint:
+        raise ConfigError(
+            "expected a checkpoint of this config and label map, found none", where="--checkpoint"
+        )
     if arguments.annotations or arguments.metrics_set:
         return _evaluation_result(_evaluate_results(arguments), arguments)
-    for name, given in (("model", arguments.model or arguments.detections), ("examples", arguments.examples)):
-        if not given:
+    for name, needed in (("model", given), ("examples", arguments.examples)):
+        if not needed:
             raise ConfigError("expected a folder, found none", where=f"--{name}")
+    if arguments.checkpoint:
+        arguments.model = [import_checkpoint.command(arguments).data["model"]]
     from detection_core.artifacts.evaluation import METRICS
     from detection_core.ops.tile_options import parse_tiles
 
@@ -195,7 +202,7 @@ def _evaluation_result(data: dict[str, Any], arguments: argparse.Namespace) -> R
 
 
 def _watch(arguments: argparse.Namespace) -> Result:
-    if arguments.model:
+    if arguments.model or arguments.checkpoint:
         raise ConfigError("expected a detector or a training to watch, found both", where="--watch")
     from detection_core.tasks.watch import WatchOptions, watch
     from detection_core.training.validation import best_lines

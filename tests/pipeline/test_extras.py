@@ -14,8 +14,8 @@ from tests.support.lock_files import read_lock
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-BESIDE = ("mlflow", "wandb")
-"""Extras that are in a separate environment here: `make test-trackers`."""
+BESIDE = ("mlflow", "onnx", "wandb")
+"""Extras that are in a separate environment here: `make test-trackers` and `make test-runtimes`."""
 
 
 def test_the_extras_are_those_of_the_distribution_and_what_is_missing_is_one_message(monkeypatch):

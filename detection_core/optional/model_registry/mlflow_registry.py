@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from detection_core.capabilities import import_extra
 from detection_core.errors import ConfigError, one_line
 from detection_core.redaction import hide_credentials
 
@@ -12,7 +13,6 @@ _logger = logging.getLogger(__name__)
 
 _NOT_A_TAG = re.compile(r"[^/\w.\- :]")
 _VERSION = "detflow.version"
-_RETRY = "; run again to register it"
 
 
 def register_version(
@@ -36,14 +36,8 @@ def register_version(
     Raises:
         ConfigError: if MLflow is not installed, cannot be reached or refuses the version.
     """
-    try:
-        import mlflow
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"version {number} is published but not registered: expected the package mlflow, found none;"
-            f" install it with `pip install 'detflow[mlflow]'`{_RETRY}",
-            where="push.register",
-        ) from error
+    published = f"the registration of version {number}, which is published"
+    mlflow = import_extra("mlflow", "mlflow", published, "push.register")
     address = registry or mlflow.get_registry_uri()
     hide_credentials(address)
     try:
@@ -52,22 +46,21 @@ def register_version(
     except Exception as error:
         raise ConfigError(
             f"version {number} is published but not registered: MLflow at {address} refuses it or cannot be"
-            f" reached ({one_line(f'{type(error).__name__}: {error}', 300)}); check push.registry{_RETRY}",
+            f" reached ({one_line(f'{type(error).__name__}: {error}', 300)}); check push.registry; run"
+            " again to register it",
             where="push.register",
         ) from error
 
 
 def _registered(client: Any, name: str, source: str, number: int, values: Mapping[str, float | None]) -> str:
     from mlflow.exceptions import MlflowException
-    from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 
     try:
         client.create_registered_model(name)
     except MlflowException as error:
-        if error.error_code != ErrorCode.Name(RESOURCE_ALREADY_EXISTS):
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    asked = f"name = '{name}' and tags.`{_VERSION}` = '{number}'"
-    for found in client.search_model_versions(asked):
+    for found in client.search_model_versions(f"name = '{name}' and tags.`{_VERSION}` = '{number}'"):
         if found.source == source:
             return str(found.version)
     tags = {_NOT_A_TAG.sub("_", key): str(value) for key, value in values.items() if value is not None}

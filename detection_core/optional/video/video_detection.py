@@ -21,6 +21,7 @@ from detection_core.artifacts.prediction import (
     VideoPrediction,
 )
 from detection_core.builders.evaluation_settings import known_edges
+from detection_core.capabilities import import_extra
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.datasets.annotation_writers import write_rows
 from detection_core.errors import ConfigError, DataError
@@ -29,7 +30,7 @@ from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
 from detection_core.optional.video.byte_track import ByteTracker
-from detection_core.optional.video.video_writer import VideoWriter, import_av, video_writer
+from detection_core.optional.video.video_writer import PYAV, VideoWriter, video_writer
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.tasks.predict import all_names, detected_objects
@@ -74,7 +75,7 @@ class VideoReader:
             ConfigError: if PyAV is not installed.
             DataError: if the file has no readable video.
         """
-        av = import_av()
+        av = import_extra(*PYAV)
         self._path, self._errors = path, av.FFmpegError
         self.faults = 0
         is_camera = bool(CAMERA.fullmatch(path))

@@ -1,26 +1,17 @@
-"""Writes frames as a video file, and imports PyAV."""
+"""Writes frames as a video file."""
 
 import contextlib
 import fractions
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
-from detection_core.errors import ConfigError
+from detection_core.capabilities import import_extra
 from detection_core.storage import files
 
-
-def import_av() -> Any:
-    """Return PyAV's module; ConfigError if it is not installed."""
-    try:
-        import av
-    except ImportError as error:
-        raise ConfigError(
-            "expected the package av, which reads video files, found none; install it with"
-            " `pip install 'detflow[video]'`"
-        ) from error
-    return av
+PYAV = ("av", "video", "video files")
+"""Arguments of `import_extra`."""
 
 
 class VideoWriter:
@@ -29,7 +20,7 @@ class VideoWriter:
     _TICKS = 90_000
 
     def __init__(self, file: IO[bytes], rate: float) -> None:
-        self._av = import_av()
+        self._av = import_extra(*PYAV)
         codec = "libx264" if "libx264" in self._av.codec.codecs_available else "mpeg4"
         self._container = self._av.open(file, "w", format="mp4")
         # Players fail on unusual rates; the frames' times are exact in any case.

@@ -1,10 +1,10 @@
 """Loggers that need no service."""
 
 import datetime
-import importlib.util
 import io
 import logging
 import re
+import sys
 import threading
 import time
 
@@ -31,15 +31,13 @@ BOTH = LoggerOptions(trackers={"mlflow": {}, "wandb": {}}, metric_lines=True)
 
 @cases("mlflow", "wandb")
 def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, *, package):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, package, None)
     remedy = rf"train_config.monitoring.{package}: .*package {package}.*pip install 'detflow\[{package}\]'"
     refused(ConfigError, remedy, check_loggers, LoggerOptions(trackers={package: {}}))
 
 
-def test_servers_are_logged_to_in_the_background(monkeypatch, tmp_path):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+def test_servers_are_logged_to_in_the_background(tmp_path):
     assert open_loggers.open_loggers(LoggerOptions(), str(tmp_path)) == [], "nothing is missing"
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     kinds = [type(logger) for logger in open_loggers.open_loggers(BOTH, str(tmp_path))]
     assert kinds == [MetricLines, BackgroundLogger, BackgroundLogger]
 

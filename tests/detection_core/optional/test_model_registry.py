@@ -51,5 +51,5 @@ class TestOnAServer:
 
 def test_a_missing_package_is_named_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    text = "version 3 is published but not registered: expected the package mlflow"
+    text = "expected the package mlflow for the registration of version 3, which is published, found none"
     refused(ConfigError, text, register_version, "", "digits", "s3://bucket/3", 3, {})

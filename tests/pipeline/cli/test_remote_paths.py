@@ -65,7 +65,8 @@ data convert: --output
 data labels: --model --detections --config --override-file --output
 data preview: --data --override-file --examples --output
 data report: --output --config
-evaluate: --model --detections --annotations --watch --examples --output --baseline --slices --public-key
+evaluate: --model --checkpoint --config --label-map --override-file --detections --annotations --watch
+evaluate: --examples --output --baseline --slices --public-key
 export: --model --quantized-model --examples --output
 export-saved-model: --model --output --examples
 import: --config --checkpoint --label-map --output --override-file
@@ -273,6 +274,12 @@ def test_a_checkpoint_is_imported_measured_and_used(store, cli):
     measured = cli.json("evaluate", *model, *compared, "--output", f"{store}/evaluated")
     assert measured["images"] == 6 and measured["baseline"]
     assert json.loads(files.read_text(f"{store}/evaluated/evaluation/metrics.json")) == measured
+    direct = cli.json("evaluate", *arguments, *compared, "--output", f"{store}/direct")
+    assert direct["metrics"] == measured["metrics"] and files.exists(f"{store}/direct/model")
+    both = cli.json("evaluate", *model, *arguments, *compared, "--output", f"{store}/no", code=2)
+    assert "--checkpoint: expected --model or --checkpoint, found both" in both["message"]
+    alone = cli.json("evaluate", *model, *compared, *arguments[:2], "--output", f"{store}/no", code=2)
+    assert "--checkpoint: expected a checkpoint of this config" in alone["message"]
     statistics = files.read_text(DETECTION_STATISTICS.path(f"{store}/evaluated/evaluation"))
     files.write_text(layout.extra_file(made["model"], DETECTION_STATISTICS.name), statistics)
     seen = cli.json("monitor", made["model"], f"{store}/predicted", "--output", f"{store}/monitored")
@@ -310,7 +317,7 @@ def test_results_of_any_program_are_measured_with_their_annotations(store, cli):
         ((*whole, "--metrics-set", "coco_mask_metric"), r"metrics_set[0]: expected a set of metrics, found"),
         ((*whole, "--thresholds", bound), "thresholds: unknown metric 'PascalBoxes_Precision/mAP@0.5IOU'"),
         ((*whole, "--examples", "x"), "--annotations: expected examples or annotations, found both"),
-        ((*whole, "--model", "x"), "--detections: expected a model or its detections, found both"),
+        ((*whole, "--model", "x"), "--detections: expected --model or --detections, found both"),
         (words, "--examples: expected a folder, found none"),
     ):
         assert message in cli.json(*more, code=2)["message"]
