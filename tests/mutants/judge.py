@@ -58,6 +58,10 @@ class Judge:
             if (root / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, folder / name)
+        # What a mutant does not concern is not trained again.
+        store = Path("build", "test-store")
+        if (root / store).is_dir():
+            shutil.copytree(root / store, folder / store, ignore=shutil.ignore_patterns("making-*"))
         author = ["-c", "user.name=judge", "-c", "user.email=judge@localhost"]
         for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "as judged"]):
             subprocess.run(["git", *words], cwd=folder, check=True)
