@@ -87,11 +87,14 @@ def download(address: str, path: str, *, most_bytes: int) -> None:
         most_bytes: a larger file is refused, and nothing of it is kept.
 
     Raises:
-        Unreachable: when the server does not send the file, or sends more.
+        Unreachable: when the address is invalid, or the server does not send the file, or sends more.
         StorageError: when the disk cannot hold it.
     """
     hide_credentials(address)
-    parts = urllib.parse.urlsplit(address)
+    try:
+        parts = urllib.parse.urlsplit(address)
+    except ValueError as error:
+        raise Unreachable(f"the address is invalid ({error})", where=address) from error
     if parts.username is not None:
         words = [urllib.parse.unquote(word or "") for word in (parts.username, parts.password)]
         hide(base64.b64encode(":".join(words).encode()).decode())

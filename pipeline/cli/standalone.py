@@ -138,9 +138,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
     if len(given) > 1:
         raise ConfigError(f"expected --{given[0]} or --{given[1]}, found both", where=f"--{given[1]}")
     if (arguments.config or arguments.label_map) and not arguments.checkpoint:
-        raise ConfigError(
-            "expected a checkpoint of this config and label map, found none", where="--checkpoint"
-        )
+        raise ConfigError("expected a checkpoint of this config, found none", where="--checkpoint")
     if arguments.annotations or arguments.metrics_set:
         return _evaluation_result(_evaluate_results(arguments), arguments)
     for name, needed in (("model", given), ("examples", arguments.examples)):

@@ -8,12 +8,7 @@ import tensorflow as tf
 
 from detection_core.capabilities import import_extra
 from detection_core.errors import ModelError
-from detection_core.evaluation.signature_runner import (
-    OPTIONAL_OUTPUTS,
-    OUTPUTS,
-    SignatureRunner,
-    first_line,
-)
+from detection_core.evaluation.signature_runner import OPTIONAL_OUTPUTS, OUTPUTS, SignatureRunner, first_line
 from detection_core.ops.resampling import resize_pixels
 from detection_core.storage import files
 
@@ -65,10 +60,8 @@ class OnnxRunner(SignatureRunner):
         super().__init__(self._run, path)
 
     def _run(self, images: tf.Tensor) -> Mapping[str, np.ndarray]:
-        pixels = np.asarray(
-            images if self._size is None else resize_pixels(images[0], self._size)[np.newaxis]
-        )
-        pixels = pixels if self._dtype == np.float32 else np.rint(pixels)
+        pixels = images if self._size is None else resize_pixels(images[0], self._size)[np.newaxis]
+        pixels = np.asarray(pixels if self._dtype == np.float32 else np.rint(pixels))
         try:
             values = self._session.run([*self._names.values()], {self._input: pixels.astype(self._dtype)})
         except Exception as error:

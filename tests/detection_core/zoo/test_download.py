@@ -106,6 +106,7 @@ def test_redirects_are_followed_but_in_no_circles_and_to_no_other_protocol(serve
     places = {"/x": "in circles", "/file": "", "/ftp": "from http to ftp:", "/none": "answers 404"}
     for path, message in places.items():
         refused(Unreachable, message, download, f"{server.address}{path}", tmp_path, "b")
+    refused(Unreachable, "the address is invalid", download, "http://[::1/a", tmp_path, "b")
 
 
 def test_without_a_network_one_attempt_is_enough(tmp_path, caplog):
