@@ -9,7 +9,7 @@ import pytest
 
 from detection_core.storage import files
 from tests.faults.campaign import Campaign
-from tests.faults.victims import Victim
+from tests.faults.victims import Steps, Victim, compose_scenes
 
 pytestmark = pytest.mark.slow  # dozens of killed processes
 
@@ -71,3 +71,12 @@ def test_a_killed_training_ends_with_the_bits_of_one_that_was_not():
     print(ended.stdout)
     counts = re.search(r": (\d+) kills .* (\d+) resumed, (\d+) identical", ended.stdout)
     assert counts and int(counts[1]) == 50 and counts[2] == counts[3] != "0"
+
+
+def test_every_step_of_the_workflow_is_a_victim_and_its_checks_are_json(tmp_path):
+    """What a campaign prepares in a child process; the campaign itself runs in `make test-faults` only."""
+    compose_scenes(tmp_path / "scenes")
+    steps = Steps(tmp_path)
+    checks = json.loads(json.dumps(steps.prepare()))
+    names = [victim.name for victim in steps.victims(checks, [])]
+    assert {"example_gen", "trainer", "evaluator", "tflite_exporter", "pusher"} <= set(names)

@@ -16,6 +16,7 @@ from typing import Any
 
 from component_specs import JOBS, BaselineResolverJob
 from component_specs.annotations import job_fields
+from component_specs.example_gen import SPANS
 from components.publishing.destination import PushDestination
 from components.runtime.bind import ABSENT
 
@@ -75,15 +76,17 @@ class Steps:
         self._base, self._reference = base, base / "reference"
 
     def prepare(self):
-        """Return the values of a run's checks; call it in a child process."""
+        """Return the values of a run's checks as JSON can hold them; call it in a child process."""
         from pipeline.run_checks import run_checks
 
-        return dict(run_checks(_settings(self._base, self._base / "workspace"), run_id="r"))
+        checks = dict(run_checks(_settings(self._base, self._base / "workspace"), run_id="r"))
+        return checks | {"data_spans": SPANS.encode(checks["data_spans"])}
 
     def victims(self, checks, only):
         """Return a victim for each step, in their order; of some steps, those and what they read from."""
         from pipeline.dag import build_dag
 
+        checks = checks | {"data_spans": SPANS.decode(checks["data_spans"])}
         steps = build_dag(_settings(self._base, self._base / "workspace")).steps
         needed = {"pusher" if name == "deployed baseline" else name for name in only}
         for step in reversed(steps):
