@@ -37,7 +37,7 @@ _SMALL = (
 # What a run of the whole workflow leaves out, so that there is time for more kills.
 _SHORT = ("quantize.enabled=false", "export.formats=[float32]", "train.overrides.train_config.num_steps=6")
 # How long something took and when it was made differ between two runs.
-_TIMES = re.compile(r"second|latency|start|moment|time|created|log_dir|resumed", re.IGNORECASE)
+_TIMES = re.compile(r"peak_memory|second|latency|start|moment|time|created|log_dir|resumed", re.IGNORECASE)
 # TensorFlow numbers what it writes by what the process has traced; the fingerprint of what is served stands
 # for it.
 _VARYING = r"saved_model\.pb|fingerprint\.pb|\.index$|\.data-|events\.out|keras_metadata|history\.jsonl|log"

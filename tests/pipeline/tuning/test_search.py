@@ -195,7 +195,7 @@ def steps(tmp_path):
     for output in made.values():
         (tmp_path / output).mkdir()
     (tmp_path / "pipeline_config" / "pipeline.config").write_text("model {}")
-    write_blessing(str(tmp_path / "blessing"), True, [])
+    write_blessing(str(tmp_path / "blessing"), True, ["nothing stops it"])
     return record(*(step(name, outputs=found) for name, found in outputs.items()), pipeline_name="digits")
 
 
@@ -227,9 +227,13 @@ def test_a_search_goes_on_and_another_is_not_mixed_with_it(tmp_path, digits, ste
     first = tune(digits, CLIPPING, folder, options(3), run_steps=lambda _: steps)
     more = tune(digits, CLIPPING, folder, options(4), run_steps=lambda _: steps)
     assert more.trials[:3] == first.trials and len(more.trials) == 4
+    write_blessing(str(tmp_path / "blessing"), False, ["no boxes", "no images"])
+    tune(digits, CLIPPING, folder, options(5), run_steps=lambda _: steps)
+    job = json.loads((tmp_path / "out" / "trials" / "0004" / "job.json").read_text())
+    assert job["stop_reasons"] == "no boxes; no images"
     other = Space(parameters={CLIP: Parameter(low=0.0, high=2.0)}, pruner="none")
     with pytest.raises(ConfigError, match=r"space changed.*another --output"):
-        tune(digits, other, folder, options(5), run_steps=lambda _: steps)
+        tune(digits, other, folder, options(6), run_steps=lambda _: steps)
 
 
 def test_what_the_config_does_not_take_is_refused_and_a_validation_of_ones_own_stays(digits, tmp_path):
