@@ -52,14 +52,14 @@ def test_native_output_goes_to_the_file_and_ours_to_the_terminal(tmp_path):
 import logging, os, sys
 from pipeline.console import native_output_to, start_logging
 start_logging()
-with native_output_to({str(tmp_path / "native.log")!r}):
+with native_output_to({str(tmp_path / "new" / "native.log")!r}):
     os.write(2, b"from a library")
     logging.getLogger("pipeline.x").info("ours")
     print("a traceback", file=sys.stderr)
 os.write(2, b"afterwards")
 """
     assert run_python(code).stderr == "ours\na traceback\nafterwards"
-    assert (tmp_path / "native.log").read_text() == "from a library"
+    assert (tmp_path / "new" / "native.log").read_text() == "from a library"
 
 
 def test_a_reader_who_has_seen_enough_may_go(digits_settings):

@@ -168,6 +168,16 @@ def test_table_file_and_json(tmp_path, cli, monkeypatch):
     assert first == ("m", "e", options) and options.accuracy and not second[2].accuracy
 
 
+def test_metrics_of_images_without_objects_are_dashes_and_nothing_is_gained(tmp_path, cli, monkeypatch):
+    unknown = {MAP: None, MAP_50: None}
+    accuracy = dataclasses.replace(ACCURACY, float_metrics=unknown, quantized_metrics=unknown)
+    lost = dataclasses.replace(LOST, accuracy=accuracy)
+    monkeypatch.setattr(quantization_sensitivity, "measure_sensitivity", lambda *_: lost)
+    words = ["sensitivity", "--model", "m", "--examples", "e", "--output", tmp_path / "out"]
+    rows = [line.split() for line in cli(*words).splitlines()]
+    assert ["everything", "4", DASH, "+0.000", DASH] in rows
+
+
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})
 
 

@@ -145,6 +145,12 @@ def test_the_files_of_every_network_are_a_workflow_that_can_be_run_or_are_refuse
     with pytest.raises(ConfigError, match="no workflow can be made of it") as caught:
         check_documents({**contents, PIPELINE_CONFIG: b"model { }"}, "/data")
     assert caught.value.where == "/data"
+    endless = [
+        line for line in (mine / PIPELINE_CONFIG).read_bytes().split(b"\n") if b"num_steps" not in line
+    ]
+    settings = {SETTINGS: (mine / SETTINGS).read_bytes()}
+    with pytest.raises(ConfigError, match=r"no workflow can be made of it.*num_steps"):
+        check_documents({**settings, PIPELINE_CONFIG: b"\n".join(endless)}, "/data")
 
 
 def test_every_choice_has_its_reason_above_it(tmp_path, planned):
