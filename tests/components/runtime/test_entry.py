@@ -9,7 +9,8 @@ import types
 
 import pytest
 
-from component_specs import JOBS, BaselineResolverJob, EvaluatorJob, ExampleGenJob
+from component_specs import JOBS, BaselineResolverJob, EvaluatorJob, ExampleGenJob, TFLiteExporterJob
+from component_specs.annotations import job_fields
 from components.evaluator import run as evaluator
 from components.example_gen import run as example_gen
 from components.runtime.bind import ABSENT, bind_arguments, bind_artifacts
@@ -47,6 +48,25 @@ def test_what_travels_as_text_arrives_as_a_value(folders):
     assert job.splits == {"train": 1.0} and job.beam_args == ("--x",)
     assert bind_arguments(ExampleGenJob, [*given, "--quarantine_limit", "0.5"]).quarantine_limit == 0.5
     assert bind_arguments(ExampleGenJob, given).splits == {"train": 0.8, "eval": 0.1, "test": 0.1}
+
+
+def test_what_is_true_or_false_is_read_as_kubeflow_and_people_write_it(folders, capsys):
+    fields = job_fields(TFLiteExporterJob)
+    given = [f"--{name}={folders / 'model'}" for name in (*fields.inputs, *fields.outputs)]
+
+    def headless(text):
+        return bind_arguments(TFLiteExporterJob, [*given, "--headless", text]).headless
+
+    assert [headless(text) for text in ("True", "1", "false", "False", "0")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    with pytest.raises(SystemExit):
+        headless("no")
+    assert "expected true or false, found 'no'" in capsys.readouterr().err
 
 
 @cases("[]", "{", "[" * 100_000, '{"mAP": 0.3}')
@@ -208,6 +228,7 @@ def test_an_executor_runs_the_step_with_decoded_values_and_describes_its_outputs
     # LatestBlessedModelStrategy of TFX 1.21 looks for these two custom properties.
     properties = outputs["blessing"][0].properties
     assert properties["blessed"] == 1 and properties["current_model_id"] == 7
+    assert properties["current_model"] == str(tmp_path / "model")
     assert {output[0].properties["peak_memory_bytes"] > 100_000_000 for output in outputs.values()} == {True}
 
 
