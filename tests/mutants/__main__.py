@@ -1,8 +1,8 @@
 """Put small faults into the packages and see which of them no test notices.
 
 `python -m tests.mutants --number 200 --seed 1` judges 200 mutants; `--since main` only those of files that
-changed since a commit. The verdicts lie in build/mutants. Exit codes: 0 judged; 1 a test that killed a
-mutant fails without it, too; 2 wrong arguments.
+changed since a commit; `--at FILE:LINE` or `--at "FILE:LINE KIND"` those of a line. The verdicts lie in
+build/mutants. Exit codes: 0 judged; 1 a test that killed a mutant fails without it, too; 2 wrong arguments.
 """
 
 import argparse
@@ -29,7 +29,8 @@ OUTPUT = ROOT / "build" / "mutants"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Choose, judge and report."""
     options = _parser().parse_args(arguments)
-    mutants = choose(candidates(options.since), options.number, options.seed)
+    files = {place.rpartition(":")[0] for place in options.at} or candidates(options.since)
+    mutants = choose(sorted(files), options.number, options.seed, options.at)
     test_files = sorted((ROOT / "tests").rglob("test_*.py"))
     judges: queue.SimpleQueue[Judge] = queue.SimpleQueue()
     for place in range(options.workers):
@@ -72,14 +73,23 @@ def candidates(since: str = "") -> list[str]:
     return [file for file in files if file in changed]
 
 
-def choose(files: Sequence[str], number: int, seed: int) -> list[Mutant]:
-    """Draw as many mutants of each kind from these files."""
+def choose(files: Sequence[str], number: int, seed: int, places: Sequence[str] = ()) -> list[Mutant]:
+    """Draw as many mutants of each kind from these files, or from these places of them.
+
+    Args:
+        files: relative to the root.
+        number: of mutants at most.
+        seed: of the draw.
+        places: `FILE:LINE` or `FILE:LINE KIND`; none for all.
+    """
+    starts = tuple(place + end for place in places for end in " :") or ""
     draws = random.Random(seed)
     kinds: dict[str, list[Mutant]] = {}
     for mutant in (mutant for file in files for mutant in mutants_of(ROOT, file)):
-        kinds.setdefault(mutant.kind, []).append(mutant)
-    for places in kinds.values():
-        draws.shuffle(places)
+        if str(mutant).startswith(starts):
+            kinds.setdefault(mutant.kind, []).append(mutant)
+    for found in kinds.values():
+        draws.shuffle(found)
     in_turns = itertools.chain.from_iterable(itertools.zip_longest(*kinds.values()))
     return list(itertools.islice((mutant for mutant in in_turns if mutant), number))
 
@@ -118,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--number", type=int, default=200, help="of mutants at most")
     parser.add_argument("--seed", type=int, default=1, help="of their choice")
     parser.add_argument("--since", default="", help="a commit: only files that changed since then")
+    parser.add_argument("--at", nargs="+", default=[], metavar="FILE:LINE[ KIND]", help="only these")
     parser.add_argument("--minutes", type=float, default=60.0, help="no mutant is begun after these")
     parser.add_argument("--seconds", type=float, default=180.0, help="for one mutant at most")
     parser.add_argument("--workers", type=int, default=2, help="mutants at a time")

@@ -14,9 +14,10 @@ import pytest
 
 from tests.mutants import forks
 from tests.mutants.operators import Mutant
-from tests.support.changed_files import IN_MAKE_TEST
+from tests.support.executed import Record
 from tests.support.import_closure import ROOT, closure_of, imported_files
 
+IN_CI = "not zoo and not faults"
 MODULES = ("tensorflow", "tf_keras", "apache_beam", "pydantic", "PIL.Image", "hypothesis")
 """Of other projects: ours must be imported again with the fault in them."""
 
@@ -98,7 +99,7 @@ class Judge:
         self._forks.communicate()
 
     def _run(self, tests: Sequence[str], seconds: float) -> tuple[str, bool]:
-        arguments = ["-xq", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", IN_MAKE_TEST, *tests]
+        arguments = ["-xq", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", IN_CI, *tests]
         asked = {"arguments": arguments, "seconds": max(seconds, 1.0)}
         print(json.dumps(asked), file=self._forks.stdin, flush=True)
         answer = json.loads(self._forks.stdout.readline())
@@ -111,19 +112,23 @@ class Judge:
         return (failed or [f"exit code {answer['code']}"])[0].partition(" ")[2].split(" - ")[0], True
 
 
-def rounds_for(file: str, test_files: Sequence[Path], root: Path = ROOT) -> tuple[list[str], list[str]]:
+def rounds_for(file: str, test_files: Sequence[Path], root: Path = ROOT) -> list[list[str]]:
     """List the test files whose import closure holds a file.
 
     Returns:
-        Its mirror and those that import it, then the others; each with the smallest closures first. Two
-        rounds, because collecting all costs more than most mutants need.
+        Its mirror and those that import it; those that ran its functions when that was recorded; the others.
+        Each with the smallest closures first. Rounds, because collecting all costs more than most mutants
+        need.
     """
     path = root / file
     mirror = root / "tests" / Path(file).with_name(f"test_{Path(file).name}")
-    near, far = [], []
+    ran = Record().tests_of(file) or set()
+    rounds: list[list[tuple[bool, int, str]]] = [[], [], []]
     for test in test_files:
         closure = closure_of(test)
         if path in closure:
+            name = str(test.relative_to(root))
             direct = test == mirror or path in imported_files(test)
-            (near if direct else far).append((test != mirror, len(closure), str(test.relative_to(root))))
-    return [name for *_, name in sorted(near)], [name for *_, name in sorted(far)]
+            place = 0 if direct else 1 if name in ran else 2
+            rounds[place].append((test != mirror, len(closure), name))
+    return [[name for *_, name in sorted(found)] for found in rounds]

@@ -128,6 +128,12 @@ def test_every_kind_of_fault_is_put_where_it_runs_and_drawn_again_by_its_seed(tm
     drawn = choose(files, 40, seed=3)
     assert drawn == choose(files, 40, seed=3) != choose(files, 40, seed=4)
     assert len({mutant.kind for mutant in drawn}) == 8
+    place = f"{drawn[0].file}:{drawn[0].line}"
+    at = choose([drawn[0].file], 40, 3, [place])
+    assert drawn[0] in at and {mutant.line for mutant in at} == {drawn[0].line}
+    assert {mutant.kind for mutant in choose([drawn[0].file], 40, 3, [f"{place} {at[0].kind}"])} == {
+        at[0].kind
+    }
 
 
 def test_a_mutant_dies_by_the_test_that_fails_and_the_mirror_is_asked_first(tmp_path, monkeypatch):
@@ -147,6 +153,7 @@ def test_a_mutant_dies_by_the_test_that_fails_and_the_mirror_is_asked_first(tmp_
     assert judge.failing(["tests/test_sharp.py"]) == []
     judge.close()
     test_files = sorted((ROOT / "tests" / "detection_core" / "ops").glob("test_*.py"))
-    near, far = rounds_for("detection_core/ops/boxes.py", test_files)
-    assert near[0] == "tests/detection_core/ops/test_boxes.py" and not set(near) & set(far)
-    assert "tests/detection_core/ops/test_iou.py" in near + far
+    near, ran, rest = rounds_for("detection_core/ops/boxes.py", test_files)
+    assert near[0] == "tests/detection_core/ops/test_boxes.py"
+    assert len({*near, *ran, *rest}) == len(near + ran + rest)
+    assert "tests/detection_core/ops/test_iou.py" in near + ran + rest
