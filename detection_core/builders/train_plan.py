@@ -11,7 +11,7 @@ from detection_core.artifacts.evaluation import MAP
 from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.detector import configured_model, find_quantization_options
-from detection_core.builders.input_pipeline import build_decoding, build_label_targets, score_columns
+from detection_core.builders.input_pipeline import build_label_targets
 from detection_core.builders.oneof import from_fields
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.load import format_pipeline_config
@@ -356,7 +356,6 @@ def build_without_data(config: CheckedConfig) -> None:
     configured_model(config).build_resizer()
     build_augmentations(config.train_config.data_augmentation_options)
     build_label_targets(config)
-    build_decoding(config.train_input_reader, score_columns(config.model))
     if config.train_config.HasField("optimizer"):
         # Any number of updates works here: lengths in epochs need data.
         build_optimization(in_steps(config, _ANY_UPDATES))

@@ -107,6 +107,14 @@ def unlisted(meta):
     functions(meta)[-1].node_def.add(name="s", op="SaveV2")
 
 
+def saving_in_restoring(meta):
+    """Restoring still reads the saver's file and nothing else, but writes another one."""
+    restoring = [f for f in functions(meta) if any(node.op == "RestoreV2" for node in f.node_def)]
+    for function in restoring:
+        function.node_def.add(name="s", op="SaveV2")
+    assert restoring
+
+
 @cases(
     (lambda meta: setattr(functions(meta)[0].signature, "name", "WriteFile"), "found .*WriteFile"),
     (redirect, "found MergeV2Checkpoints, SaveV2"),
@@ -116,6 +124,7 @@ def unlisted(meta):
     (lambda meta: setattr(functions(meta)[0].node_def[0].attr["f"].func, "name", "elsewhere"), "elsewhere"),
     (lambda meta: meta.graph_def.node.append(meta.graph_def.node[0]), "found serving_default_input_tensor"),
     (unlisted, "found SaveV2"),
+    (saving_in_restoring, "found SaveV2"),
 )
 def test_an_altered_graph_that_the_walk_cannot_place_is_refused(bases, tmp_path, *, change, message):
     shutil.copytree(bases / "blob", tmp_path / "m")

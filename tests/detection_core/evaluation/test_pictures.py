@@ -171,6 +171,12 @@ def test_why_an_object_was_missed():
     assert [m.caption for m in misses] == told and of_one(([LEFT], [0]), ([], [], []), crowd=[True])[1] == []
 
 
+def test_labels_are_drawn_with_pillows_font_where_matplotlib_is_not_installed(monkeypatch):
+    monkeypatch.setattr(drawing.importlib.util, "find_spec", lambda name: None)
+    plain, found = drawing.text_font.__wrapped__(14), drawing.text_font(14)
+    assert found.getname()[0] == "DejaVu Sans" != plain.getname()[0]
+
+
 def test_the_worst_come_first_and_few_of_an_image():
     images = random_images(3, classes=2)
     images = [i for i in images if (i.truth.classes < 2).all() and (i.detections.classes < 2).all()]
