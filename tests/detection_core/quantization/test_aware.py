@@ -121,6 +121,9 @@ def test_in_front_of_a_depthwise_convolution_all_channels_get_the_largest_one_s_
     if relu == {"max_value": 6.0}:  # cuts no channel where it did not
         assert (factors > 1).any()
         assert (ranges * factors * HEADROOM <= 6.0 * (1 + 1e-5))[ranges * HEADROOM < 6.0].all()
+        free = (factors > 1) & (factors < LARGEST_SCALE)
+        room = np.maximum(np.minimum(ranges * HEADROOM, 6.0), ranges)
+        np.testing.assert_allclose((room * factors)[free], room.max(), rtol=1e-4)
         return
     after, free = largest_of(folded.network, name), factors < LARGEST_SCALE
     assert free[1:].all() and np.ptp(channels) > 0
