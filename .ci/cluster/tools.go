@@ -4,6 +4,8 @@
 package tools
 
 import (
+	_ "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"
 	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
 	_ "k8s.io/kubernetes/cmd/kubectl"
 )

@@ -12,6 +12,7 @@ from detection_core.config.model_fields import fine_tune_checkpoint
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import DataError
+from detection_core.progress import Reporter
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.fitting.starting_files import starting_files
 from detection_core.tasks.fitting.work_folder import ResumeOptions
@@ -19,8 +20,8 @@ from detection_core.tasks.train import train
 from detection_core.training.restore import check_same_classes
 
 
-def run(job: TrainerJob) -> dict[str, Any]:
-    """Train the detector that the job's pipeline.config describes.
+def run(job: TrainerJob, progress: Reporter | None = None) -> dict[str, Any]:
+    """Train the detector that the job's pipeline.config describes; `progress` as of `train`.
 
     Returns:
         Properties of the model artifact.
@@ -50,6 +51,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
         model_run_dir=job.model_run,
         work_dir=job.work_dir,
         warm_start_dir=warm_start,
+        progress=progress,
         resume=ResumeOptions(code_version=job.code_version, checkpoint_minutes=job.checkpoint_minutes),
     )
     return {"steps": report.steps, "parameters": report.parameters, "started_from": report.started_from}

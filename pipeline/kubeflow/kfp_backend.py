@@ -10,6 +10,7 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
+from component_specs.trainer import NODES, TrainingNodes
 from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
@@ -213,7 +214,10 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
     task.set_caching_options(task_settings.caching and step != CHECKER)
     if task_settings.image:
         task.set_container_image(task_settings.image)
-    _set_resources(task, task_settings)
+    if task_settings.nodes:
+        task.set_env_variable(NODES, _training_nodes(task_settings).as_text())
+    else:
+        _set_resources(task, task_settings)
     _mount(task, task_settings)
     for name, value in task_settings.env.items():
         task.set_env_variable(name, value)
@@ -234,6 +238,20 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
         kubernetes.set_image_pull_policy(task, kubeflow.image_pull_policy)
     if kubeflow.image_pull_secrets:
         kubernetes.set_image_pull_secrets(task, kubeflow.image_pull_secrets)
+
+
+def _training_nodes(task_settings: TaskSettings) -> TrainingNodes:
+    """Return the nodes of a training; the pod of its step only waits for them, and needs no resources."""
+    gpus = {task_settings.gpu_type: str(task_settings.gpu)} if task_settings.gpu else {}
+    requests = {"cpu": task_settings.cpu, "memory": task_settings.memory}
+    limits = {"cpu": task_settings.cpu_limit, "memory": task_settings.memory_limit, **gpus}
+    given = {"requests": requests, "limits": limits}
+    return TrainingNodes(
+        nodes=task_settings.nodes,
+        kind=task_settings.job_kind,
+        labels=task_settings.job_labels,
+        resources={key: {name: v for name, v in found.items() if v} for key, found in given.items()},
+    )
 
 
 def _set_resources(task: Any, task_settings: TaskSettings) -> None:

@@ -25,7 +25,7 @@ from pipeline.settings.setting_types import (
     from_factory,
     matching,
 )
-from pipeline.settings.step_ids import STEPS, step_ids
+from pipeline.settings.step_ids import STEPS, TRAINER, step_ids
 from pipeline.settings.validation_errors import contradictions
 
 _NO_SECRET = (
@@ -145,6 +145,9 @@ class TaskSettings(Settings):
     retry_factor: Annotated[float, between(1, 1_000)] = 2.0
     timeout: Annotated[int, between(0, SECONDS_OF_A_POD)] = 0
     caching: bool = True
+    nodes: Annotated[int, between(0, 1_000)] = 0
+    job_kind: Literal["TrainJob", "TFJob"] = "TrainJob"
+    job_labels: dict[Annotated[Text, LABEL_KEY], Annotated[Text, LABEL_VALUE]] = from_factory(dict)
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield key and message of settings that prevent a pod from starting, or would reveal a secret."""
@@ -174,6 +177,22 @@ class KubeflowSettings(Settings):
     def _check(self) -> "KubeflowSettings":
         tasks = {"defaults": self.defaults} | {f"steps.{step}": self.task(step) for step in self.steps}
         found = [(f"{key}.{n}", text) for key, task in tasks.items() for n, text in task.contradictions()]
+        found += [
+            (
+                f"{key}.nodes",
+                f"expected nodes of {TRAINER} alone, found {task.nodes}; set them in steps.{TRAINER}",
+            )
+            for key, task in tasks.items()
+            if task.nodes and key != f"steps.{TRAINER}"
+        ]
+        if self.task(TRAINER).nodes and not self.work_dir:
+            found.append(
+                (
+                    f"steps.{TRAINER}.nodes",
+                    "expected kubeflow.work_dir, found none; name a folder on a volume or object store that"
+                    " all nodes reach",
+                )
+            )
         if found:
             raise contradictions(found)
         return self

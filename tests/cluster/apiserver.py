@@ -1,4 +1,4 @@
-"""A real kube-apiserver with etcd on this machine, without controllers and nodes: it validates and stores."""
+"""A real kube-apiserver with etcd on this machine: by itself it validates and stores."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ApiServer:
         options += [f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"]
         program = shutil.which("etcd") or "etcd"
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._process(program, f"--data-dir={self.folder / 'etcd'}", *options))
-            stack.enter_context(self._process(str(self._bin / "kube-apiserver"), *self._options(etcd)))
+            stack.enter_context(self.process(program, f"--data-dir={self.folder / 'etcd'}", *options))
+            stack.enter_context(self.process(str(self._bin / "kube-apiserver"), *self._options(etcd)))
             self._wait()
             yield self
 
@@ -70,7 +70,8 @@ class ApiServer:
         ]
 
     @contextlib.contextmanager
-    def _process(self, *command: str) -> Iterator[None]:
+    def process(self, *command: str) -> Iterator[None]:
+        """Run a program beside the server; what it says is in a log of its name."""
         log = self.folder / f"{Path(command[0]).name}.log"
         with log.open("wb") as sink:
             process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, cwd=self.folder)
@@ -99,9 +100,23 @@ class ApiServer:
         log = (self.folder / "kube-apiserver.log").read_text()[-3000:]
         raise AssertionError(f"the API server is not ready after {PATIENCE} s:\n{log}")
 
+    def call(self, method: str, path: str, body: dict | None = None, kind: str = "json") -> dict:
+        """Send a request as the administrator; `kind` is that of a patch: json, merge-patch+json."""
+        context = ssl.create_default_context(cafile=self.certificate)
+        headers = {"Authorization": f"Bearer {self._tokens['admin']}", "Content-Type": f"application/{kind}"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}{path}", data=data, headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+            return json.load(answer)
+
+    @property
+    def certificate(self) -> str:
+        """The file with the server's certificate."""
+        return str(self.folder / "certificates" / "apiserver.crt")
+
     def kubeconfig(self, user: str = "admin") -> str:
         """Write a kubeconfig for one of the server's users: admin, nobody, user."""
-        cluster = {"certificate-authority": str(self.folder / "certificates" / "apiserver.crt")}
+        cluster = {"certificate-authority": self.certificate}
         cluster["tls-server-name"] = "kubernetes.default.svc"
         path, token = self.folder / f"{user}.kubeconfig", {"token": self._tokens[user]}
         return write_kubeconfig(path, self.url, token, "test", **cluster)

@@ -13,11 +13,13 @@ FOLDER = Path(os.environ.get("DETFLOW_CLUSTER", "/nowhere"))
 
 def crds(*names: str) -> list[dict]:
     """Return the CustomResourceDefinitions of the projects, or those of some names."""
-    return [d for d in _all_crds() if not names or d["metadata"]["name"] in names]
+    found = [d for d in manifests() if d["kind"] == "CustomResourceDefinition"]
+    return [d for d in found if not names or d["metadata"]["name"] in names]
 
 
 @functools.cache
-def _all_crds() -> list[dict]:
+def manifests() -> list[dict]:
+    """Return what crds.txt names."""
     # Some are of a megabyte, which takes Python's own parser a minute.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     texts = [p.read_text() for p in sorted((FOLDER / "crds").glob("*.yaml"))]

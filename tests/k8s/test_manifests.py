@@ -2,14 +2,12 @@
 
 import copy
 import ipaddress
-import json
-import os
 
 import pytest
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
-from detection_core.training.distribution import this_worker
+from components.trainer.nodes.job_manifest import PORT, WORKERS
 from tests.k8s.manifests import (
     COMPONENTS,
     FILES,
@@ -74,16 +72,26 @@ def restricted(spec):
     return found
 
 
+def train_job_pods():
+    """Yield (name, pod spec) of what TrainJobs add to their runtime's pods."""
+    for manifest in (m for m in MANIFESTS if m["kind"] == "TrainJob"):
+        (patch,) = manifest["spec"]["runtimePatches"]
+        (job,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        spec = job["template"]["spec"]["template"]["spec"]
+        containers = [{**container, **manifest["spec"]["trainer"]} for container in spec["containers"]]
+        yield f"TrainJob/{manifest['metadata']['name']}", {**spec, "containers": containers}
+
+
 def test_a_step_that_a_pod_runs_by_itself_gets_what_its_contract_asks_for():
     """A folder that is mounted for every artifact, as `python -m components.NAME --field value` takes it."""
     runs = [
         (name, spec, container)
-        for name, spec in pod_specs(MANIFESTS)
+        for name, spec in (*pod_specs(MANIFESTS), *train_job_pods())
         for container in spec["containers"]
         if container.get("command", [])[:2] == ["python", "-m"]
         and container["command"][2].startswith("components.")
     ]
-    assert {name.partition("/")[0] for name, _, _ in runs} >= {"TFJob", "TrainingRuntime"}
+    assert {name.partition("/")[0] for name, _, _ in runs} >= {"TFJob", "TrainJob"}
     for name, spec, container in runs:
         fields = job_fields(JOBS[container["command"][2].removeprefix("components.")])
         given = dict(argument.removeprefix("--").split("=", 1) for argument in container["args"])
@@ -279,8 +287,8 @@ def training_runtime():
     return addon("distributed-training/training-runtime.yaml")[0]
 
 
-def test_workers_of_a_train_job_find_each_other_and_start_the_program_of_a_tfjob(monkeypatch):
-    """JobSet names a pod JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX.JOBSET (its API, `Network`)."""
+def test_the_pods_of_a_train_job_are_told_their_names_and_start_the_program_of_a_tfjob():
+    """What the image reads: components/trainer/nodes/worker.py."""
     runtime = training_runtime()
     (train_job,) = addon("distributed-training/train-job.yaml")
     assert train_job["spec"]["runtimeRef"] == {
@@ -293,21 +301,17 @@ def test_workers_of_a_train_job_find_each_other_and_start_the_program_of_a_tfjob
     # What Kubeflow Trainer goes by: pkg/constants of 2.2.
     assert container["name"] == "node"
     assert job["template"]["metadata"]["labels"] == {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
-    name, nodes = train_job["metadata"]["name"], runtime["spec"]["mlPolicy"]["numNodes"]
-    port = container["ports"][0]["containerPort"]
-    # Kubernetes puts a variable into another only if it stands before it.
-    names = [e["name"] for e in container["env"]]
-    assert names.index("JOB_COMPLETION_INDEX") < names.index("TF_CONFIG")
-    text = container["env"][names.index("TF_CONFIG")]["value"]
-    places = []
-    for index in range(nodes):
-        monkeypatch.setenv("TF_CONFIG", text.replace("$(JOB_COMPLETION_INDEX)", str(index)))
-        places.append(this_worker())
-        assert json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"] == [
-            f"{name}-{job['name']}-0-{i}.{name}:{port}" for i in range(nodes)
-        ]
-    assert [(p.index, p.count, p.is_chief) for p in places] == [(i, nodes, i == 0) for i in range(nodes)]
+    assert container["ports"][0]["containerPort"] == PORT
+    fields = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in container["env"]}
+    assert fields == {
+        "JOBSET_NAME": "metadata.labels['jobset.sigs.k8s.io/jobset-name']",
+        "REPLICATED_JOB_NAME": "metadata.labels['jobset.sigs.k8s.io/replicatedjob-name']",
+    }
+    trainer = train_job["spec"]["trainer"]
+    assert trainer["env"] == [{"name": WORKERS, "value": str(trainer["numNodes"])}]
     (tfjob,) = addon("distributed-training-tfjob/tfjob.yaml")
-    (_, old), (_, new) = pod_specs([tfjob, training_runtime()])
-    for key in ("image", "command", "args", "resources", "securityContext", "volumeMounts"):
-        assert old["containers"][0][key] == new["containers"][0][key], key
+    (_, old), _ = pod_specs([tfjob, runtime])
+    for key in ("image", "command", "args"):
+        assert old["containers"][0][key] == trainer[key], key
+    for key in ("resources", "securityContext"):
+        assert old["containers"][0][key] == container[key], key

@@ -101,7 +101,9 @@ def test_what_the_job_says_reaches_the_training(tmp_path, monkeypatch):
     assert run(job) == {"steps": 3, "parameters": 7, "started_from": "x"}
     folders = {"model_dir": job.model, "model_run_dir": job.model_run, "work_dir": job.work_dir}
     resume = ResumeOptions(code_version="c", checkpoint_minutes=4.0)
-    train.assert_called_once_with(training_config(job), **folders, warm_start_dir="w", resume=resume)
+    train.assert_called_once_with(
+        training_config(job), **folders, warm_start_dir="w", progress=None, resume=resume
+    )
 
 
 @pytest.mark.slow

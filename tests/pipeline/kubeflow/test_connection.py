@@ -13,10 +13,10 @@ from pipeline.kubeflow.connection import Connection, forget_namespace
 from pipeline.kubeflow.connection_options import TokenFile, read_credentials, resolve_options
 from pipeline.kubeflow.schedules import list_schedules
 from pipeline.settings.kubeflow_settings import ConnectionOptions
-from tests.pipeline.kubeflow.certificate import self_signed
 from tests.pipeline.kubeflow.clients import connect, options, start
 from tests.pipeline.kubeflow.conftest import running
 from tests.support.cases import refused
+from tests.support.certificate import self_signed
 from tests.support.kubeconfig import write_kubeconfig
 
 _PROXY = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"

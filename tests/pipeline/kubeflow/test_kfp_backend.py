@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from component_specs.kfp_yaml import FOLDER
+from component_specs.trainer import NODES, TrainingNodes
 from detection_core.errors import ConfigError, ContractError
 from pipeline.cli import parser
 from pipeline.dag import build_dag
@@ -167,6 +168,27 @@ def test_images_secrets_config_maps_and_the_rest_of_the_settings_reach_the_packa
     # Training continues from the deployed model.
     source = tasks["trainer"]["inputs"]["artifacts"]["warm_start"]["taskOutputArtifact"]
     assert source == {"outputArtifactKey": "baseline", "producerTask": "baseline-resolver"}
+
+
+def test_a_training_on_nodes_is_told_to_its_step_whose_pod_only_waits():
+    resources = "cpu: 4, memory: 8Gi, memory_limit: 16Gi, gpu: 1"
+    nodes = "nodes: 3, job_kind: TFJob, job_labels: {kueue.x-k8s.io/queue-name: gpus}"
+    changes = ("kubeflow.work_dir=/work", f"kubeflow.steps.trainer={{{resources}, {nodes}}}")
+    container = documents(*changes)[0]["deploymentSpec"]["executors"]["exec-trainer"]["container"]
+    assert "resources" not in container
+    (variable,) = [e for e in container["env"] if e["name"] == NODES]
+    assert TrainingNodes.from_text(variable["value"]) == TrainingNodes(
+        nodes=3,
+        kind="TFJob",
+        labels={"kueue.x-k8s.io/queue-name": "gpus"},
+        resources={
+            "requests": {"cpu": "4", "memory": "8Gi"},
+            "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"},
+        },
+    )
+    alone = documents("kubeflow.work_dir=/work", f"kubeflow.steps.trainer={{{resources}}}")[0]
+    plain = alone["deploymentSpec"]["executors"]["exec-trainer"]["container"]
+    assert "resources" in plain and container["args"] == plain["args"], "the cache key stays"
 
 
 def _outside(value):

@@ -279,6 +279,9 @@ WRONG_TASKS = [
     ("steps.pusher={config_map_volumes: {ca.crt: /ca}}", "expected small letters, digits .*found 'ca.crt'"),
     ("defaults.secret_env={s: KEY}", "kubeflow.defaults.secret_env.s: expected a mapping"),
     ("defaults.env={A: 1}", "kubeflow.defaults.env.A: expected a text, found 1; put it in quotes"),
+    ("steps.trainer={nodes: 2}", "kubeflow.steps.trainer.nodes: expected kubeflow.work_dir, found none"),
+    ("steps.pusher={nodes: 2}", "kubeflow.steps.pusher.nodes: expected nodes of trainer alone, found 2"),
+    ("steps.trainer={job_kind: PyTorchJob}", "kubeflow.steps.trainer.job_kind: expected TrainJob, TFJob"),
     ("defaults.tolerations=[{taint: x}]", r"tolerations\[0\].taint: expected key, operator, value, effect"),
 ]
 

@@ -14,7 +14,13 @@ import tf_keras
 from detection_core.detectors.base import named_detections
 from detection_core.families.center_net.decoding import KeypointTask, Refinement
 from detection_core.families.center_net.losses import KeypointLosses, keypoint_losses
-from detection_core.families.center_net.model import CenterNetModel, CenterNetParts, InputScaling
+from detection_core.families.center_net.model import (
+    CenterNetModel,
+    CenterNetParts,
+    FoundObjects,
+    InputScaling,
+    suppressed,
+)
 from detection_core.families.center_net.network import depth_head, keypoint_heads
 from detection_core.families.center_net.targets import keypoint_center_heatmaps, keypoint_truth
 from detection_core.ops.nms import NmsOptions
@@ -180,3 +186,20 @@ def test_centres_of_keypoints_are_the_reference_s():
     drawn = keypoint_center_heatmaps(truth, known, (1.0, 0.0, 2.0), 0.7, (16, 24, 3))
     np.testing.assert_allclose(drawn, ARRAYS["centers/heatmap"], rtol=1e-4, atol=1e-6)
     assert drawn.numpy()[..., 1].max() == 1.0 and not drawn.numpy()[..., 0].any()
+
+
+def test_places_without_an_object_stay_empty_whatever_the_classes_score_there():
+    boxes = tf.constant([[[0.0, 0.0, 8.0, 8.0], [8.0, 8.0, 16.0, 16.0]]])
+    none = tf.zeros([1, 2, 0])
+    found = FoundObjects(
+        boxes=boxes,
+        scores=tf.constant([[0.9, 0.0]]),
+        classes=tf.constant([[1, 0]]),
+        class_scores=tf.constant([[[0.1, 0.9], [0.8, 0.1]]]),
+        keypoints=none[..., tf.newaxis],
+        keypoint_scores=none,
+        keypoint_depths=none,
+    )
+    kept = suppressed(found, tf.constant([[64, 64]]), HARD)
+    np.testing.assert_allclose(kept.scores, [[0.9, 0, 0, 0, 0]])
+    assert kept.classes[0, 0] == 1

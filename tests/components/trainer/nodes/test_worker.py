@@ -1,0 +1,100 @@
+import json
+
+import pytest
+
+from components.trainer.nodes import worker
+from components.trainer.nodes.job_manifest import WORKERS
+from detection_core.progress import ProgressUpdate
+from detection_core.training.distribution import this_worker
+from tests.support.certificate import self_signed
+from tests.support.local_server import LocalServer
+
+JOBSET = {
+    "JOBSET_NAME": "detflow-1",
+    "REPLICATED_JOB_NAME": "node",
+    WORKERS: "3",
+    "JOB_COMPLETION_INDEX": "1",
+}
+
+
+@pytest.fixture
+def pod(monkeypatch):
+    """The variables of a pod of a TrainJob."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    for name, value in JOBSET.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TF_CONFIG", "")
+    monkeypatch.delenv("TF_CONFIG")
+    return monkeypatch
+
+
+def test_a_pod_of_a_train_job_finds_its_place_and_the_others(pod):
+    pod.setenv("TF_CONFIG", "of the training operator")
+    worker.set_tf_config()
+    assert worker.os.environ["TF_CONFIG"] == "of the training operator"
+    pod.delenv("TF_CONFIG")
+    worker.set_tf_config()
+    found = json.loads(worker.os.environ["TF_CONFIG"])
+    assert found["cluster"]["worker"] == [f"detflow-1-node-0-{place}.detflow-1:2222" for place in range(3)]
+    assert (this_worker().index, this_worker().count) == (1, 3)
+    pod.delenv("TF_CONFIG")
+    pod.delenv("JOBSET_NAME")
+    worker.set_tf_config()
+    assert "TF_CONFIG" not in worker.os.environ
+
+
+def update(done, job="train", **details):
+    return ProgressUpdate(job=job, done=done, total=400, rate=10.0, details=details)
+
+
+def test_the_chief_tells_kubeflow_trainer_how_far_it_is_and_training_goes_on_without_it(
+    pod, tmp_path, caplog
+):
+    """The body is what its status server takes: pkg/statusserver/server.go and trainjob_types.go of 2.2."""
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return 200, "application/json", "{}"
+
+    server = LocalServer(answer)
+    certificate = self_signed(tmp_path)
+    server.start(certificate)
+    (tmp_path / "token").write_text("renewed\n")
+    assert worker.progress_reporter() is None
+    pod.setenv("KUBEFLOW_TRAINER_SERVER_URL", f"{server.url}/status")
+    pod.setenv("KUBEFLOW_TRAINER_SERVER_TOKEN", str(tmp_path / "token"))
+    pod.setenv("KUBEFLOW_TRAINER_SERVER_CA_CERT", certificate)
+    worker.set_tf_config()
+    assert worker.progress_reporter() is None, "worker 1 is not the chief"
+    pod.setenv("JOB_COMPLETION_INDEX", "0")
+    pod.delenv("TF_CONFIG")
+    worker.set_tf_config()
+    report = worker.progress_reporter()
+    report(update(100, loss=0.123456789, memory="1.8 GB"))
+    report(update(110))  # too early
+    report(update(400, job="validate"))
+    report(update(400, loss=0.1))
+    server.stop()
+    first, last = (json.loads(request.raw)["trainerStatus"] for request in asked)
+    moment = first.pop("lastUpdatedTime")
+    assert moment.endswith("Z") and len(moment) == 20
+    assert first == {
+        "progressPercentage": 25,
+        "estimatedRemainingSeconds": 30,
+        "metrics": [{"name": "loss", "value": "0.123457"}],
+    }
+    assert last["progressPercentage"] == 100
+    assert {r.headers["authorization"] for r in asked} == {"Bearer renewed"}
+    assert {r.method for r in asked} == {"POST"}
+
+
+def test_a_status_server_that_is_gone_costs_a_warning(pod, tmp_path, caplog):
+    certificate = self_signed(tmp_path)
+    (tmp_path / "token").write_text("t")
+    pod.setenv("KUBEFLOW_TRAINER_SERVER_URL", "https://127.0.0.1:9/status")
+    pod.setenv("KUBEFLOW_TRAINER_SERVER_TOKEN", str(tmp_path / "token"))
+    pod.setenv("KUBEFLOW_TRAINER_SERVER_CA_CERT", certificate)
+    report = worker.progress_reporter()
+    report(update(400))
+    assert "Kubeflow Trainer cannot be reached" in caplog.text
