@@ -153,8 +153,13 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
     with scaled_updates(state.variables, state.rate_factors):
         wanted = tf.logical_and(tf.math.is_finite(losses[TOTAL_LOSS]), tf.logical_not(state.guard.halted))
         applied = state.updates.apply(zip(gradients, state.variables, strict=True), wanted)
-    for variable, before in statistics:
-        variable.assign(tf.where(applied.counted, variable.value(), before))
+    kept = [tf.where(applied.counted, variable.value(), before) for variable, before in statistics]
+    if options.deterministic and replicas > 1 and kept:
+        # A checkpoint has their mean over the replicas, with which a resumed training goes on. Without one,
+        # each replica's own values would give another rounding in the end.
+        kept = tf.distribute.get_replica_context().all_reduce("MEAN", kept)
+    for (variable, _), value in zip(statistics, kept, strict=True):
+        variable.assign(value)
     updates = state.step.assign_add(1)
     if state.average is not None:
         state.average.update(updates)

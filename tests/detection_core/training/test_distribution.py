@@ -105,7 +105,24 @@ def leave_out_in_both():
     assert_equal(*weights, 1e-2, 1e-3)
 
 
+def agree_on_statistics_to_resume_to_the_bit():
+    means = []
+    for deterministic in (False, True):
+        with TWO.scope():
+            model, options = TinyModel(), TrainOptions(num_steps=2, deterministic=deterministic)
+            update = compile_steps(state_of(model, options), options, lambda outputs: None)
+            iterator = iter(TWO.experimental_distribute_dataset(make_dataset(0, batch_size=8).take(2)))
+            for _ in range(2):
+                update(iterator, tf.constant(1))
+            mean = model.network.get_layer("stem_bn").moving_mean
+            own = [value.numpy() for value in TWO.experimental_local_results(mean)]
+            assert np.array_equal(*own) == deterministic, own
+            means.append(mean.numpy())
+    np.testing.assert_allclose(*means, rtol=1e-5, atol=1e-7)
+
+
 train_as_one(sys.argv[1])
+agree_on_statistics_to_resume_to_the_bit()
 normalise_over_both()
 train_two_parts_as_four()
 leave_out_in_both()
