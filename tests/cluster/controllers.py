@@ -1,4 +1,4 @@
-"""The real controllers behind the API server: those of Kubernetes, of JobSet and of Kubeflow Trainer."""
+"""The real controllers: of Kubernetes, JobSet, Kubeflow Trainer and the training operator."""
 
 import base64
 import contextlib
@@ -15,6 +15,19 @@ from tests.support.local_server import free_port, wait_for_port
 _OF_KUBERNETES = "job-controller,garbage-collector-controller,serviceaccount-controller,namespace-controller"
 _CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 """Where controller-runtime looks for the certificate of webhooks."""
+
+
+_SECRET = {"name": "training-operator-webhook-cert", "namespace": "kubeflow"}
+_FOR_THE_OPERATOR = (
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}},
+    {"apiVersion": "v1", "kind": "Secret", "metadata": _SECRET},
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "validator.training-operator.kubeflow.org"},
+    },
+)
+"""What it waits for (its pkg/cert/cert.go); its webhooks are not asked."""
 
 
 @contextlib.contextmanager
@@ -34,6 +47,12 @@ def controllers(api: ApiServer, bin_folder: Path, manifests: list[dict]) -> Iter
         for name, program in (("trainer", "trainer-controller-manager"), ("jobset", "jobset-controller")):
             run, settings = str(bin_folder / program), api.folder / f"{name}.yaml"
             stack.enter_context(api.process(run, f"--kubeconfig={kubeconfig}", f"--config={settings}"))
+        api.apply(list(_FOR_THE_OPERATOR))
+        addresses = [f"--{name}-bind-address=127.0.0.1:{free_port()}" for name in ("metrics", "health-probe")]
+        flags = ["--enable-scheme=tfjob", f"--webhook-server-port={free_port()}", *addresses]
+        stack.enter_context(
+            api.process(str(bin_folder / "training-operator"), f"--kubeconfig={kubeconfig}", *flags)
+        )
         found = [m for m in manifests if m["kind"].endswith("WebhookConfiguration")]
         api.apply([_here(webhooks, ports, certificate) for webhooks in found])
         for port in ports.values():

@@ -7,7 +7,9 @@ What it does as a kubelet does, by Kubernetes' documentation:
 - Volumes: a claim is a folder of this machine, `emptyDir` a new one; the token of a service account is asked
   of the API server, and lies with its certificate and namespace in one folder.
 - Networks: each pod has an address, and pods with hostname and subdomain have names ("DNS for
-  Services and Pods"). Pods with `hostNetwork` use this machine's.
+  Services and Pods"), as have those of a headless Service with the pod's name, which the training operator
+  makes. Pods with `hostNetwork` use this machine's.
+- Restarts: with `restartPolicy` OnFailure a container that fails is started again.
 - Logs: the API server asks the node for them at `/containerLogs/NAMESPACE/POD/CONTAINER`.
 
 It binds pods to itself, as there is no scheduler. Images are not pulled: a command runs in this checkout.
@@ -18,7 +20,6 @@ import contextlib
 import datetime
 import functools
 import http.server
-import json
 import os
 import shlex
 import signal
@@ -31,7 +32,7 @@ import urllib.error
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.cluster.apiserver import ApiServer
 from tests.support.certificate import self_signed
@@ -76,15 +77,16 @@ class _Pod:
         command[0] = sys.executable if command[0] == "python" else command[0]
         script.append(f"exec {shlex.join(command)}")
         enter = ["unshare", "-m"] if self.spec.get("hostNetwork") else ["ip", "netns", "exec", self.network]
-        self.process = subprocess.Popen(
-            [*enter, "sh", "-c", " && ".join(script)],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        threading.Thread(target=self._keep_log, daemon=True).start()
+        self._command, self._environment = [*enter, "sh", "-c", " && ".join(script)], environment
+        self.restarts = -1
+        self.start()
+
+    def start(self) -> None:
+        """Start the container, or start it again."""
+        self.restarts += 1
+        piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "start_new_session": True}
+        self.process = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, **piped)
+        threading.Thread(target=self._keep_log, args=(self.process.stdout,), daemon=True).start()
 
     def _mounts(self, kubelet: "Kubelet", pod: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         """Yield folders of this machine and where the container has them; those that hide /tmp come last."""
@@ -99,11 +101,10 @@ class _Pod:
                 kubelet.write_account(here, pod)
             yield here, mount["mountPath"]
 
-    def _keep_log(self) -> None:
+    def _keep_log(self, output: IO[bytes]) -> None:
         # As the container runtime keeps it: each line with its time.
-        assert self.process.stdout is not None
-        with self.log.open("w") as log:
-            for line in self.process.stdout:
+        with self.log.open("a") as log:
+            for line in output:
                 log.write(f"{_now(digits=True)} {line.decode(errors='replace').rstrip()}\n")
                 log.flush()
 
@@ -120,7 +121,7 @@ class _Pod:
         ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
         container = {
             "name": self.container["name"], "image": self.container["image"], "imageID": "", "state": state,
-            "ready": phase == "Running", "restartCount": 0, "started": phase == "Running",
+            "ready": phase == "Running", "restartCount": self.restarts, "started": phase == "Running",
         }  # fmt: skip
         return {
             "phase": phase, "podIP": self.address, "podIPs": [{"ip": self.address}], "hostIP": "127.0.0.1",
@@ -139,7 +140,7 @@ class Kubelet:
     def __init__(self, api: ApiServer, folder: Path) -> None:
         self._api, self.folder = api, folder
         self.pods: dict[str, _Pod] = {}
-        self._told: dict[str, str] = {}
+        self._written: dict[str, tuple[int, int | None]] = {}
         self._hosts = folder / "hosts"
         self._hosts.write_text("127.0.0.1 localhost\n")
         self._number = 1
@@ -201,11 +202,11 @@ class Kubelet:
             [*inside, "link", "set", "lo", "up"],
         ):
             subprocess.run(command, check=True, capture_output=True)
-        names = [pod.spec.get("hostname", pod.name)]
+        names = [pod.spec.get("hostname", pod.name), f"{pod.name}.{pod.namespace}.svc"]
         if pod.spec.get("subdomain"):
             names = [f"{names[0]}.{pod.spec['subdomain']}", *names]
         # `ip netns exec` puts this file in the place of /etc/hosts; a later pod of a name takes it over.
-        kept = [line for line in self._hosts.read_text().splitlines() if names[0] not in line.split()]
+        kept = [line for line in self._hosts.read_text().splitlines() if not set(names) & set(line.split())]
         with self._hosts.open("r+") as hosts:
             hosts.write("".join(f"{line}\n" for line in [*kept, f"{pod.address} {' '.join(names)}"]))
             hosts.truncate()
@@ -259,10 +260,13 @@ class Kubelet:
             self._number += 1
             self.pods[name] = _Pod(self, pod, self._number)
         if name in self.pods:
-            status = self.pods[name].status()
-            if self._told.get(name) != json.dumps(status["containerStatuses"][0]["state"].get("terminated")):
+            running = self.pods[name]
+            if running.process.poll() and running.spec.get("restartPolicy") == "OnFailure":
+                running.start()
+            status, now = running.status(), (running.restarts, running.process.poll())
+            if self._written.get(name) != now:
                 self._api.call("PATCH", f"{path}/status", {"status": status}, "merge-patch+json")
-                self._told[name] = json.dumps(status["containerStatuses"][0]["state"].get("terminated"))
+                self._written[name] = now
 
     def _end(self, running: _Pod | None, path: str, pod: dict[str, Any]) -> None:
         if running is not None and running.process.poll() is None:

@@ -7,10 +7,11 @@ import pytest
 
 from pipeline.doctor.kube import KINDS
 from tests.cluster.conftest import crds
-from tests.k8s.manifests import COMPONENTS, K8S, OVERLAYS, build, write_overlay
+from tests.k8s.manifests import COMPONENTS, K8S, OVERLAYS, addon, build, write_overlay
 from tests.support.cases import cases
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+TRAININGS = [*addon("distributed-training/train-job.yaml"), *addon("distributed-training-tfjob/tfjob.yaml")]
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +63,10 @@ def test_a_component_alone_is_taken(ready, tmp_path, *, component):
 
 def test_the_server_refuses_a_field_that_it_does_not_know(ready):
     found = [m for overlay in OVERLAYS for m in build(K8S / "overlays" / overlay)]
+    found += [{**m, "metadata": {**m["metadata"], "namespace": "detflow"}} for m in TRAININGS]
+    assert ready.apply(found[-len(TRAININGS) :], "--dry-run=server").count("serverside-applied") == 2
     by_kind = {manifest["kind"]: manifest for manifest in reversed(found)}
-    for kind in ("Deployment", "TrainingRuntime", "TrainJob", "InferenceService", "CronJob"):
+    for kind in ("Deployment", "TrainingRuntime", "TrainJob", "TFJob", "InferenceService", "CronJob"):
         by_kind[kind]["spec"]["replicaz"] = 2
         assert "replicaz" in ready.apply([by_kind[kind]], "--dry-run=server", code=1), kind
 
@@ -80,5 +83,10 @@ def test_the_pods_of_a_run_may_do_what_a_run_needs_and_no_more(ready):
     assert may("get", "configmaps/kfp-launcher")
     assert may("get", "secrets/mlpipeline-minio-artifact")
     assert not may("get", "secrets/another")
-    assert not may("create", "pods")
+    assert not may("create", "pods") and not may("create", "trainjobs.trainer.kubeflow.org")
+    ready.apply(build(K8S / "overlays" / "gpu"))
+    for verb in ("create", "get", "delete"):
+        assert may(verb, "trainjobs.trainer.kubeflow.org"), verb
+    assert may("get", "pods/log") and may("list", "pods")
+    assert not may("update", "trainjobs.trainer.kubeflow.org") and not may("delete", "pods")
     assert not may("get", "pods", account="detflow-workload")
