@@ -13,7 +13,6 @@ import yaml
 from component_specs.kfp_yaml import FOLDER
 from component_specs.trainer import NODES, TrainingNodes
 from components.trainer.nodes.worker import progress_reporter
-from detection_core.artifacts.model_run import CHECKPOINTS
 from detection_core.progress import ProgressUpdate
 from tests.cluster.conftest import FOLDER as CLUSTER
 from tests.cluster.conftest import manifests
@@ -41,12 +40,13 @@ def node(api_with_kinds, tmp_path_factory):
             "no network namespaces for pods here: run as root, outside a container without that right"
         )
     folder = tmp_path_factory.mktemp("node")
-    overlay = write_overlay(folder / "overlay", ["distributed-training"])
-    named = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},)
-    found = yaml.safe_load((overlay / "kustomization.yaml").read_text()) | {"namespace": NAMESPACE}
-    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(found))
     with controllers(api_with_kinds, CLUSTER / "bin", manifests()):
-        api_with_kinds.apply([*named, *build(overlay)])
+        api_with_kinds.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+        for component in ("distributed-training-tfjob", "distributed-training"):
+            overlay = write_overlay(folder / component, [component]) / "kustomization.yaml"
+            tree = yaml.safe_load(overlay.read_text()) | {"namespace": NAMESPACE}
+            overlay.write_text(yaml.safe_dump(tree))
+            api_with_kinds.apply(build(overlay.parent))
         with Kubelet(api_with_kinds, folder).running() as kubelet:
             yield kubelet
     Path(WORK).rmdir()
@@ -132,6 +132,12 @@ class Step:
         found = [p for name, p in self.node.pods.items() if name.startswith(self.job)]
         return {p.spec.get("hostname", p.name)[-1]: p for p in found if p.process.poll() is None}
 
+    def wait_for_workers(self, pod):
+        """Wait for both nodes of a try."""
+        found = self.node.pods[pod]
+        wait(lambda: len(self.workers()) == 2 or found.process.poll() is not None, "the nodes to start")
+        assert found.process.poll() is None, log_of(found)
+
     def ends(self, pod):
         """Wait for the end of a try; return its exit code and what it said."""
         found = self.node.pods[pod]
@@ -181,7 +187,7 @@ def test_two_nodes_train_and_a_death_of_one_and_of_the_step_changes_no_bit(api_w
 
     older = Step(api_with_kinds, node, tmp_path, "older", kind="TFJob")
     pod = older.start()
-    wait(lambda: len(older.workers()) == 2, "the nodes to start", lambda: log_of(node.pods[pod]))
+    older.wait_for_workers(pod)
     time.sleep(5)
     older.workers()["1"].signal(signal.SIGKILL)
     code, log = older.ends(pod)
@@ -202,8 +208,6 @@ def test_two_nodes_train_and_a_death_of_one_and_of_the_step_changes_no_bit(api_w
     report = json.loads((rough.model.parent / "model_run" / "train_report.json").read_text())
     assert report["start_step"] > 0, "resumed from a checkpoint"
     assert digests(rough.model) == digests(calm.model)
-    runs = [step.model.parent / "model_run" / CHECKPOINTS for step in (calm, rough)]
-    assert digests(runs[0]) == digests(runs[1])
 
 
 def test_a_cancelled_step_leaves_no_training_and_a_wrong_config_is_not_tried_again(
@@ -211,7 +215,7 @@ def test_a_cancelled_step_leaves_no_training_and_a_wrong_config_is_not_tried_aga
 ):
     step = Step(api_with_kinds, node, tmp_path, "cancelled")
     pod = step.start()
-    wait(lambda: len(step.workers()) == 2, "the nodes to start", lambda: log_of(node.pods[pod]))
+    step.wait_for_workers(pod)
     node.pods[pod].signal(signal.SIGTERM)
     code, log = step.ends(pod)
     assert code == 128 + signal.SIGTERM and "deleting it" in log
