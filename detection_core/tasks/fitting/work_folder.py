@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
@@ -129,9 +129,11 @@ def work_folder(
     if worker is not None and not worker.is_chief:
         yield folder
         return
-    with _locked(folder):
+    with _locked(folder) as check_held:
         _take_up(folder, code_version)
         yield folder
+        if check_held is not None:
+            check_held()
         files.write_text(files.join(folder, FINISHED), "")
         _prune(root, keep_finished, keep=fingerprint)
 
@@ -171,10 +173,13 @@ def _take_up(folder: str, code_version: str) -> None:
     files.write_text(files.join(folder, CODE), "".join(f"{code}\n" for code in [*before, code_version]))
 
 
-def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
-    """Hold a lock that the operating system releases at process exit; object stores have none."""
+def _locked(folder: str) -> contextlib.AbstractContextManager[Callable[[], None] | None]:
+    """Hold a lock that the operating system releases at process exit.
+
+    The lock of an object store may be lost; the yielded function raises a StorageError then.
+    """
     if files.is_remote(folder):
-        return contextlib.nullcontext()
+        return files.exclusive(files.join(folder, _LOCK))
     busy = "another process trains exactly this; waiting for it to end"
     return local_lock.lock(os.path.join(folder, _LOCK), busy)
 

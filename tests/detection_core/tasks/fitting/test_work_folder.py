@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import multiprocessing
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from google.protobuf import text_format
 from detection_core.artifacts.model_run import BATCH_PARTS, BatchParts
 from detection_core.errors import ConfigError, ContractError, ModelError, StorageError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.storage import files
+from detection_core.storage import files, store_lock
 from detection_core.tasks.fitting import work_folder as module
 from detection_core.tasks.fitting.skipped_updates import fitting_parts, settled_parts
 from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
@@ -123,6 +124,30 @@ def test_a_second_process_waits_for_the_first_and_a_lock_that_is_a_link_is_refus
     with pytest.raises(StorageError, match="found a link"), work_folder(str(tmp_path / "work"), "abc"):
         pass
     assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_on_an_object_store_a_second_process_waits_too_and_a_lost_lock_finishes_nothing(monkeypatch):
+    monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.02)
+    seen = []
+
+    def second(root: str) -> None:
+        with work_folder(root, "same") as folder:
+            seen.append(files.exists(f"{folder}/{FINISHED}"))
+
+    with s3_server() as bucket:
+        waiting = threading.Thread(target=second, args=(f"{bucket}/work",))
+        with work_folder(f"{bucket}/work", "same"):
+            waiting.start()
+            time.sleep(0.2)
+            assert not seen
+        waiting.join()
+        assert seen == [True]
+        with (
+            pytest.raises(StorageError, match="another writer took it over"),
+            work_folder(f"{bucket}/work", "lost") as folder,
+        ):
+            files.write_text(f"{folder}/lock", "another")
+        assert not files.exists(f"{folder}/{FINISHED}")
 
 
 def leave(root: Path, code: str, *, finished: bool) -> list[str]:
