@@ -54,9 +54,10 @@ def measure_cold_start(path: str, *, threads: int, delegate: str) -> ColdStart:
 
 
 def _measure(path: str, threads: int, delegate: str) -> ColdStart:
+    import ai_edge_litert.interpreter  # noqa: F401  # Its loading is not measured.
+
     from detection_core.exporters.operator_times import fill_inputs, make_interpreter
 
-    import_litert()
     before = _reset_peak()
     began = time.perf_counter()
     interpreter = make_interpreter(path, threads=threads, delegate=delegate)
@@ -71,11 +72,6 @@ def _measure(path: str, threads: int, delegate: str) -> ColdStart:
         first_ms=(ended - filled) * 1000,
         peak_memory_bytes=None if peak is None or before is None else max(0, peak - before),
     )
-
-
-def import_litert() -> None:
-    """Import LiteRT before timing, so that its own loading is not counted."""
-    import ai_edge_litert.interpreter  # noqa: F401
 
 
 def _reset_peak() -> int | None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -22,13 +22,11 @@ from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detectors.base import Detector, count_parameters
 from detection_core.detectors.quantization import QuantizedDetector
 from detection_core.errors import ContractError, ModelError, as_user_error
-from detection_core.exporters.signatures import write_saved_model
+from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures, serving_function
 from detection_core.model_use import model_in_use
 from detection_core.quantization.rewriting import read_options
 from detection_core.storage import files
 from detection_core.storage.files import local_copy
-
-__all__ = ["LoadedDetector", "load_detector", "serving_dir", "write_detector"]
 
 _logger = logging.getLogger(__name__)
 
@@ -84,7 +82,8 @@ def write_detector(
             where=directory,
         )
     with files.atomic_dir(files.join(directory, layout.SERVING)) as serving:
-        write_saved_model(model, configured_model(config).build_resizer(), serving)
+        function = serving_function(model, configured_model(config).build_resizer())
+        save_signatures({SERVING_DEFAULT: function}, serving)
         beside = files.join(serving, layout.EXTRA)
         contents = {
             layout.PIPELINE_CONFIG: format_pipeline_config(config),
@@ -130,7 +129,7 @@ def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> L
         given = with_keypoint_labels(given, label_map_path)
     config = check_detector(given)
     model = configured_model(config).build()
-    rewritten = _REWRITERS[info.kind](model, config, directory)
+    rewritten = _rewritten(model, config, directory) if info.kind == "quantized" else None
     model = rewritten.model if rewritten else model
     _restore(model, directory)
     return LoadedDetector(
@@ -148,13 +147,6 @@ def _rewritten(model: Detector, config: CheckedConfig, directory: str) -> Quanti
     where = layout.extra_file(directory, layout.QUANTIZATION)
     support = configured_model(config).family.require_quantization()
     return support.rewrite(model, read_options(text, where=where), None)
-
-
-_REWRITERS: Mapping[str, Callable[[Detector, CheckedConfig, str], QuantizedDetector | None]] = {
-    "float": lambda model, config, directory: None,
-    "quantized": _rewritten,
-}
-"""Kind of detector to a function that prepares a newly built float detector for its weights."""
 
 
 def _restore(model: Detector, directory: str) -> None:

@@ -154,14 +154,6 @@ TFLITE_KEYPOINT_OUTPUTS = {
 _LISTED_NAMES = 5
 
 
-def write_saved_model(model: Detector, resizer: Resizer, directory: str) -> None:
-    """Write `directory/saved_model.pb` with the image_tensor serving signature, for batches of any size.
-
-    The networks are in inference form; the resizer makes their input, as in training.
-    """
-    save_signatures({SERVING_DEFAULT: serving_function(model, resizer)}, directory)
-
-
 def serving_function(
     model: Detector,
     resizer: Resizer,
@@ -238,11 +230,6 @@ def _tensor(name: str) -> tf.Tensor:
             f" {', '.join(near)}",
             where="additional_output_tensor_names",
         ) from error
-
-
-def save_signature(function: Any, directory: str) -> None:
-    """Write a SavedModel with one signature, `serving_default`; see `save_signatures`."""
-    save_signatures({SERVING_DEFAULT: function}, directory)
 
 
 def save_signatures(functions: Mapping[str, Any], directory: str) -> None:

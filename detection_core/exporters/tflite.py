@@ -15,7 +15,7 @@ from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ExportError
 from detection_core.exporters import tflite_quantizer
-from detection_core.exporters.signatures import save_signature
+from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures
 from detection_core.storage.scratch_folder import ScratchFolder
 
 _logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _converted(
     input_type: Any = tf.float32,
 ) -> bytes:
     with ScratchFolder() as folder, _quiet_converter():
-        save_signature(conversion.function, folder)
+        save_signatures({SERVING_DEFAULT: conversion.function}, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.allow_custom_ops = True
         converter.optimizations = list(optimizations)

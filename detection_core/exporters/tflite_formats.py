@@ -3,13 +3,10 @@
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from detection_core.bounded.plain_yaml import module_table
 from detection_core.exporters import tflite
-
-if TYPE_CHECKING:
-    from detection_core.exporters.tflite import Conversion
 
 
 class Network(enum.Enum):
@@ -56,7 +53,7 @@ class FileFormat:
 
     description: str
     network: Network
-    convert: "Callable[[Conversion], bytes]"
+    convert: Callable[[tflite.Conversion], bytes]
     tolerance: Tolerance
     quantized: bool = True
 

@@ -260,8 +260,7 @@ def _package() -> Iterator[Any]:
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), contextlib.redirect_stderr(io.StringIO()):
             yield types.SimpleNamespace(
                 calibrator=calibrator,
                 qsv_utils=qsv_utils,

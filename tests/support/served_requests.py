@@ -6,6 +6,7 @@ import tensorflow as tf
 from PIL import Image
 
 from detection_core.data.resize import FixedShapeResizer
+from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures, serving_function
 from detection_core.exporters.warm_up import WARM_UP_FILE
 from tests.support import record_files
 from tests.support.dataset_files import encoded
@@ -20,6 +21,11 @@ def png(image: np.ndarray) -> bytes:
 
 def example(image: np.ndarray) -> bytes:
     return record_files.example({"image/encoded": [png(image)]})
+
+
+def save_served(model, resizer, folder, **options) -> None:
+    """Write a SavedModel with one signature; the options are those of `serving_function`."""
+    save_signatures({SERVING_DEFAULT: serving_function(model, resizer, **options)}, folder)
 
 
 def read_logs(folder):

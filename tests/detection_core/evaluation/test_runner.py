@@ -19,13 +19,13 @@ from detection_core.evaluation.measure import measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_file import ServedModel, stacked
 from detection_core.evaluation.signature_runner import SignatureRunner, checked_detections
-from detection_core.exporters.signatures import save_signature, serving_function
 from detection_core.optional.ensembles.ensemble_runner import EnsembleRunner, write_ensemble
 from detection_core.tasks.predict import predict
 from tests.support.blobs import BlobDetector, alter, save, save_folder, scenes, writing_detector
 from tests.support.cases import cases, refused
 from tests.support.checkpoint_damage import altered
 from tests.support.evaluated_images import make_detections
+from tests.support.served_requests import save_served
 from tests.support.storage_faults import few_descriptors
 from tests.support.tiny_detector import TinyDetector
 
@@ -167,13 +167,13 @@ def test_a_graph_that_writes_files_is_not_loaded_unless_its_maker_is_trusted(tmp
 
 def test_boxes_of_a_batch_are_in_pixels_and_batches_of_the_model_s_size(tmp_path):
     folder = str(tmp_path)
-    save_signature(serving_function(TinyDetector(), RESIZER), folder)
+    save_served(TinyDetector(), RESIZER, folder)
     found = ServedModel(folder)(IMAGES)
     raw = tf.saved_model.load(folder).signatures["serving_default"](input_tensor=tf.constant(IMAGES))
     np.testing.assert_allclose(found.boxes, raw["detection_boxes"] * [50, 40, 50, 40], rtol=1e-5)
     np.testing.assert_array_equal(found.classes, raw["detection_classes"])
     assert found.valid_len.dtype == np.int32 and found.scores.shape[0] == len(IMAGES)
-    save_signature(serving_function(TinyDetector(), RESIZER, batch_size=2), str(tmp_path))
+    save_served(TinyDetector(), RESIZER, str(tmp_path), batch_size=2)
     model = ServedModel(str(tmp_path))
     assert len(model(np.concatenate([IMAGES, IMAGES[:1]])).scores) == 4
     for images in (IMAGES, IMAGES[:0]):
@@ -188,7 +188,7 @@ def test_a_model_of_one_image_gets_them_one_by_one_and_other_models_are_refused(
     np.testing.assert_allclose(found.boxes[1, 0], truth.boxes[0] * np.tile(image.shape[:2], 2), atol=1e-2)
     images = [np.zeros(shape, np.uint8) for shape in ((2, 2, 3), (2, 2, 3), (4, 2, 3), (2, 2, 3))]
     assert stacked(images) == [[0, 1], [2], [3]] and stacked([]) == []
-    save_signature(serving_function(TinyDetector(), RESIZER, input_type="tf_example"), str(tmp_path / "s"))
+    save_served(TinyDetector(), RESIZER, str(tmp_path / "s"), input_type="tf_example")
     refused(ModelError, "--input-type image_tensor", ServedModel, str(tmp_path / "s"))
     refused(ModelError, "WriteFile", ServedModel, save(writing_detector(tmp_path / "pwned"), tmp_path / "w"))
 

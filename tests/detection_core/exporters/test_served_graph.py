@@ -21,7 +21,7 @@ from detection_core.structures import Images
 from tests.support.blobs import alter
 from tests.support.cases import cases, refused
 from tests.support.plain_backbone import PLAIN
-from tests.support.served_requests import IMAGES, REQUESTS, RESIZER
+from tests.support.served_requests import IMAGES, REQUESTS, RESIZER, save_served
 from tests.support.tiny_detector import DETECTIONS, TinyDetector
 from tests.support.tiny_network import ANCHORS, CLASSES
 from tests.support.tiny_training import config_text
@@ -38,7 +38,7 @@ def test_exports_of_one_detector_are_one_model_and_another_post_processing_is_an
         model = build_detector(config.model)
         weights[:] = weights or model.network.get_weights()
         model.network.set_weights(weights)
-        signatures.write_saved_model(model, model_image_resizer(config.model), str(tmp_path / name))
+        save_served(model, model_image_resizer(config.model), str(tmp_path / name))
         return str(tmp_path / name)
 
     detector = export("first")
@@ -148,9 +148,7 @@ def served(tmp_path_factory):
     found = {}
     for name in signatures.INPUT_TYPES:
         folder = str(tmp_path_factory.mktemp(name))
-        signatures.save_signature(
-            signatures.serving_function(TinyDetector(), RESIZER, input_type=name), folder
-        )
+        save_served(TinyDetector(), RESIZER, folder, input_type=name)
         loaded = tf.saved_model.load(folder)
         found[name] = (loaded, loaded.signatures["serving_default"], folder)
     return found
@@ -210,7 +208,7 @@ IMAGE = np.random.default_rng(4).integers(0, 256, (1, 50, 40, 3)).astype(np.uint
 
 
 def test_inputs_and_outputs_are_the_published_ones_and_what_the_model_finds(tmp_path):
-    signatures.write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), str(tmp_path))
+    save_served(TinyDetector(), FixedShapeResizer(height=32, width=32), str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     (name, spec), *others = loaded.signatures["serving_default"].structured_input_signature[1].items()
     published = GOLDEN["inputs"][name]

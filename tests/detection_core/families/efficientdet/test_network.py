@@ -10,7 +10,6 @@ import tf_keras
 from detection_core.builders.detector import configured_model
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import ConfigError
-from detection_core.exporters.signatures import write_saved_model
 from detection_core.families.efficientdet.checkpoint_names import automl_variables
 from detection_core.families.efficientdet.losses import SEGMENTATION_LOSS
 from detection_core.families.efficientdet.network import (
@@ -29,6 +28,7 @@ from tests.support import efficientdet_goldens as goldens
 from tests.support.batches import images_of
 from tests.support.cases import cases, refused
 from tests.support.replicas import assert_prints_equal
+from tests.support.served_requests import save_served
 
 
 @pytest.mark.slow
@@ -274,7 +274,7 @@ def test_the_map_of_classes_is_an_output_of_the_saved_model(tmp_path):
     config.model.efficientdet.CopyFrom(goldens.small_message(**SMALL))
     configured = configured_model(config)
     detector = configured.build(seed=0)
-    write_saved_model(detector, configured.build_resizer(), str(tmp_path))
+    save_served(detector, configured.build_resizer(), str(tmp_path))
     pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3)).astype(np.uint8)
     served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"](tf.constant(pixels))
     expected = detector.serving_outputs(images_of(pixels))["segmentation_logits"]

@@ -13,7 +13,6 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import DataError
-from detection_core.exporters.signatures import write_saved_model
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.ops.tile_options import TileOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -21,6 +20,7 @@ from detection_core.tasks.exporting.parity import Candidate, TFLiteExportOptions
 from tests.support.blobs import BlobDetector, save, scenes, write_examples
 from tests.support.cases import refused
 from tests.support.evaluated_images import make_truth
+from tests.support.served_requests import save_served
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
 
@@ -111,7 +111,7 @@ def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder)
 @pytest.fixture(scope="module")
 def tiny(folder):
     path = str(folder / "tiny")
-    write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), path)
+    save_served(TinyDetector(), FixedShapeResizer(height=32, width=32), path)
     (folder / "three.pbtxt").write_text(format_label_map(label_map_from_names(["red", "green", "blue"])))
     return path
 
