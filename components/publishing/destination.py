@@ -18,20 +18,20 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from components.publishing.folders import VersionFolders
 from detection_core.artifacts.detector import EXTRA
 from detection_core.artifacts.published import (
+    CURRENT,
     IN_SERVICE,
     TFLITE,
+    VERSION,
     WITHDRAWN,
     Deployment,
     PublishedVersion,
     read_deployment,
-    write_deployment,
-    write_version,
 )
 from detection_core.artifacts.signature import check_signature
 from detection_core.errors import ContractError
@@ -74,14 +74,14 @@ class PushDestination:
     def current(self) -> PublishedVersion | None:
         """Return the deployed version, None before the first push; ContractError for invalid files."""
         while True:
-            number = self._deployment().version
+            number = read_deployment(self.root).version
             if number is None:
                 return None
             try:
                 return self._folders.read(number)
             except FileNotFoundError as e:
                 # Pruned, if another version was deployed in the meantime.
-                if self._deployment().version == number:
+                if read_deployment(self.root).version == number:
                     raise ContractError(
                         "expected the file of the deployed version, found none; restore it, or return"
                         " to another version: `detflow rollback DESTINATION --to VERSION`",
@@ -105,7 +105,7 @@ class PushDestination:
 
     def rolled_back(self) -> list[int]:
         """Return the numbers of the rolled-back versions."""
-        return list(self._deployment().rolled_back)
+        return list(read_deployment(self.root).rolled_back)
 
     def find(self, run_key: str) -> PublishedVersion | None:
         """Return the newest version in service that a run with this key published."""
@@ -177,7 +177,7 @@ class PushDestination:
             BaselineReplaced: when another version than `onto` is deployed.
         """
         with self._locked() as confirm:
-            deployment = self._recover(self._deployment())
+            deployment = self._recover(read_deployment(self.root))
             current = self.current()
             if current and version.fingerprint and current.fingerprint == version.fingerprint:
                 if self._folders.is_complete(IN_SERVICE, current.number):
@@ -189,8 +189,8 @@ class PushDestination:
             if onto is not None and onto != (str(current.number) if current else ""):
                 raise BaselineReplaced(current)
             version = self._add((saved_model, tflite, extras), version, deployment, sign, confirm)
-            deployment = deployment.pointing_at(version.number)
-            write_deployment(self.root, deployment)
+            deployment = dataclasses.replace(deployment, version=version.number)
+            CURRENT.write(self.root, deployment)
             for number in versions_to_prune(deployment, self._folders.complete(), keep):
                 self._folders.remove(number, keep_file=number in deployment.rolled_back)
         return version
@@ -205,7 +205,7 @@ class PushDestination:
                 not sign its files, see `check_signature`.
         """
         with self._locked() as confirm:
-            deployment = self._recover(self._deployment() if to is None else self._deployment_or_rebuilt())
+            deployment = self._recover(read_deployment(self.root) if to is None else self._read_or_rebuild())
             if to is None:
                 self.current()  # raises if its file is damaged
             complete = self._folders.complete()
@@ -225,17 +225,14 @@ class PushDestination:
             deployment = returned_to(deployment, target, known)
             confirm()
             self._folders.move(target, out=False)
-            write_deployment(self.root, deployment)
+            CURRENT.write(self.root, deployment)
             self._settle(deployment)
             return version
 
-    def _deployment(self) -> Deployment:
-        return read_deployment(self.root)
-
-    def _deployment_or_rebuilt(self) -> Deployment:
+    def _read_or_rebuild(self) -> Deployment:
         """Return the deployment in the pointer file; if damaged, reconstruct it from the folders."""
         try:
-            return self._deployment()
+            return read_deployment(self.root)
         except ContractError as e:
             _logger.warning("push | current.json is rebuilt from the folders: %s", e)
             in_service = [n for n in self._folders.numbers() if self._folders.is_complete(IN_SERVICE, n)]
@@ -264,7 +261,7 @@ class PushDestination:
                 with files.atomic_dir(self.tflite_dir(number)) as beside:
                     files.copy_tree(tflite, beside)
                     sign(beside)
-            write_version(self._folders.version_path(number), version)
+            files.write_text(self._folders.version_path(number), VERSION.format(version))
             confirm()
         return version
 
@@ -272,13 +269,13 @@ class PushDestination:
         """Complete or undo a killed writer's work, under the lock. Return the resulting deployment."""
         self._folders.tidy()
         for number in self._folders.numbers():
-            if number in deployment.rolled_back or not self._folders.is_readable(number):
+            if number in deployment.rolled_back or not self._folders.find(number):
                 continue
             complete = self._folders.is_complete(IN_SERVICE, number)
             if number > (deployment.version or 0):
                 if complete:
-                    deployment = deployment.pointing_at(number)
-                    write_deployment(self.root, deployment)
+                    deployment = dataclasses.replace(deployment, version=number)
+                    CURRENT.write(self.root, deployment)
                 else:
                     self._folders.remove(number)
             elif (
@@ -301,12 +298,10 @@ class PushDestination:
         for number in sorted({*self._folders.numbers(), *deployment.rolled_back}):
             self._folders.move(number, out=number in deployment.rolled_back)
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[Callable[[], None]]:
+    def _locked(self) -> contextlib.AbstractContextManager[Callable[[], None]]:
         """Lock the destination; a store without locks relies on unique version numbers."""
         files.make_dirs(self.root)
-        with files.exclusive(os.path.join(self.root, ".lock")) as confirm:
-            yield confirm
+        return files.exclusive(os.path.join(self.root, ".lock"))
 
 
 def predecessor(deployment: Deployment, complete: Collection[int]) -> int | None:
@@ -325,7 +320,7 @@ def returned_to(deployment: Deployment, target: int, known: Collection[int]) -> 
     rolled-back versions stay rolled back, whatever their number. `known` has the numbers of all versions.
     """
     later = {n for n in known if n > target}
-    return Deployment(target, tuple(sorted((later | {*deployment.rolled_back}) - {target})))
+    return Deployment(target, tuple((later | {*deployment.rolled_back}) - {target}))
 
 
 def versions_to_prune(deployment: Deployment, complete: Collection[int], keep: int) -> list[int]:

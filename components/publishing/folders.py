@@ -67,7 +67,7 @@ class VersionFolders:
         if not found:
             return False
         if not self._expected.get(number):
-            version = self._read_or_none(number)
+            version = self.find(number)
             self._expected[number] = version.files if version else {}
         expected = self._expected[number]
         return bool(expected) and all(found.get(name) == size for name, size in expected.items())
@@ -81,9 +81,12 @@ class VersionFolders:
         """
         return read_version(self.version_path(number), number)
 
-    def is_readable(self, number: int) -> bool:
-        """Tell whether a version's file exists and is valid."""
-        return self._read_or_none(number) is not None
+    def find(self, number: int) -> PublishedVersion | None:
+        """Read a version's file; return None if it does not exist or is invalid."""
+        try:
+            return self.read(number)
+        except (FileNotFoundError, ContractError):
+            return None
 
     def move(self, number: int, *, out: bool) -> None:
         """Take a version's SavedModel out of service, or put it back; do nothing if already done."""
@@ -141,12 +144,6 @@ class VersionFolders:
             if not request.get("keep_record"):
                 files.remove_tree(self.version_path(number))
         files.remove_tree(away)
-
-    def _read_or_none(self, number: int) -> PublishedVersion | None:
-        try:
-            return self.read(number)
-        except (FileNotFoundError, ContractError):
-            return None
 
     def _names(self, name: str) -> list[str]:
         folder = self.path(name)

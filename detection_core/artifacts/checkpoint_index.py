@@ -50,8 +50,9 @@ def check_index(prefix: str, *, where: str = "") -> None:
     path = f"{prefix}.index"
     is_bundle = files.exists(path)
     try:
-        content = _read(path if is_bundle else prefix)
-        entries = dict(_entries(content))
+        entries = dict(_entries(_read(path if is_bundle else prefix)))
+        if b"" not in entries:
+            raise _Damage("an index without its header")
         if is_bundle:
             _check_bundle(entries, prefix)
         else:
@@ -185,8 +186,6 @@ def _check_bundle(entries: Mapping[bytes, bytes], prefix: str) -> None:
     from tensorflow.core.framework import types_pb2
     from tensorflow.core.protobuf import tensor_bundle_pb2 as bundle
 
-    if b"" not in entries:
-        raise _Damage("an index without its header")
     shards = bundle.BundleHeaderProto.FromString(entries[b""]).num_shards
     for key, value in entries.items():
         if not key:
@@ -253,10 +252,7 @@ def _check_size(entry: Any, elements: int, name: str) -> None:
 def _check_slices(entries: Mapping[bytes, bytes]) -> None:
     from tensorflow.core.util import saved_tensor_slice_pb2 as slices
 
-    if b"" not in entries:
-        raise _Damage("an index without its header")
-    meta = slices.SavedTensorSlices.FromString(entries[b""]).meta
-    for tensor in meta.tensor:
+    for tensor in slices.SavedTensorSlices.FromString(entries[b""]).meta.tensor:
         _elements(tensor.shape, tensor.name)
         for part in tensor.slice:
             _check_slice(part, tensor.shape, tensor.name)

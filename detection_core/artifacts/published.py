@@ -59,10 +59,7 @@ class Deployment:
         wrong = [n for n in (self.version, *self.rolled_back) if n is not None and n <= 0]
         if wrong:
             raise ValueError(f"expected numbers of versions, found {wrong[0]}")
-
-    def pointing_at(self, version: int) -> "Deployment":
-        """Return a deployment of this version, which must be in service."""
-        return Deployment(version, self.rolled_back)
+        object.__setattr__(self, "rolled_back", tuple(sorted(self.rolled_back)))
 
 
 VERSION = JsonFile(
@@ -107,20 +104,9 @@ def read_version(path: str, number: int) -> PublishedVersion:
     return version
 
 
-def write_version(path: str, version: PublishedVersion) -> None:
-    """Write a version's file."""
-    files.write_text(path, VERSION.format(version))
-
-
 def read_deployment(root: str) -> Deployment:
     """Read `current.json`, empty if missing; ContractError when damaged or in a newer format."""
-    deployment = CURRENT.find(root) or Deployment(None, ())
-    return Deployment(deployment.version, tuple(sorted(deployment.rolled_back)))
-
-
-def write_deployment(root: str, deployment: Deployment) -> None:
-    """Write `current.json`."""
-    CURRENT.write(root, Deployment(deployment.version, tuple(sorted(deployment.rolled_back))))
+    return CURRENT.find(root) or Deployment(None, ())
 
 
 def is_destination(root: str) -> bool:

@@ -3,6 +3,7 @@
 `sensitivity.json` holds how sensitive a detector is to the quantization of each layer.
 """
 
+import collections
 import dataclasses
 from collections.abc import Mapping
 
@@ -125,10 +126,7 @@ class Quantization:
     @property
     def kinds(self) -> Mapping[str, int]:
         """Number of quantized layers of each class."""
-        kinds: dict[str, int] = {}
-        for entry in self.quantized:
-            kinds[entry.kind] = kinds.get(entry.kind, 0) + 1
-        return kinds
+        return collections.Counter(entry.kind for entry in self.quantized)
 
 
 QUANTIZATION = JsonFile(

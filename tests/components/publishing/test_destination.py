@@ -1,6 +1,7 @@
 """Publishing, rolling back and pruning versions, by writers that are killed at each change too."""
 
 import contextlib
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -160,16 +161,16 @@ def test_nothing_without_a_complete_model_is_ever_pointed_at(destination):
 
 def test_a_reader_that_comes_between_two_versions_gets_the_next(destination, monkeypatch):
     first = destination.push().number
-    pointed, late = destination._deployment, []
+    late = []
 
-    def stale():
-        found = pointed()
-        if not late:
-            late.append(Destination(destination.root, destination.source).push().number)
-            os.remove(f"{destination.root}/versions/{first}.json")
+    def stale(root):
+        found = published.read_deployment(root)
+        monkeypatch.undo()
+        late.append(Destination(destination.root, destination.source).push().number)
+        os.remove(f"{destination.root}/versions/{first}.json")
         return found
 
-    monkeypatch.setattr(destination, "_deployment", stale)
+    monkeypatch.setattr("components.publishing.destination.read_deployment", stale)
     assert destination.current().number == late[0]
 
 
@@ -237,7 +238,7 @@ def folders(tmp_path):
 def _add(folders, number, place=IN_SERVICE):
     folder = make_model(folders.path(place, number), "m")
     version = PublishedVersion(number=number, files=files.sizes(folder))
-    published.write_version(folders.version_path(number), version)
+    files.write_text(folders.version_path(number), published.VERSION.format(version))
     return folder
 
 
@@ -299,7 +300,7 @@ def test_the_predecessor_is_the_newest_earlier_one_in_service():
     assert versions_to_prune(Deployment(3, ()), [1, 2, 3], keep=0) == []
     # What was rolled back stays so when another rollback follows.
     first = returned_to(Deployment(2, ()), 1, [1, 2])
-    second = returned_to(first.pointing_at(4), 3, [1, 2, 3, 4])
+    second = returned_to(dataclasses.replace(first, version=4), 3, [1, 2, 3, 4])
     assert (first, second) == (Deployment(1, (2,)), Deployment(3, (2, 4)))
     assert predecessor(second, [1, 2, 3, 4]) == 1
 

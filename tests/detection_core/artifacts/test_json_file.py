@@ -253,14 +253,14 @@ def test_unknown_fields_are_passed_over_and_what_is_newer_or_no_run_is_refused()
 def test_records_and_pointers_are_read_back_and_fields_of_later_versions_passed_over(tmp_path):
     path = str(tmp_path / "5.json")
     version = PublishedVersion(number=5, run_key="k", files={"saved_model.pb": 3})
-    published.write_version(path, version)
+    files.write_text(path, published.VERSION.format(version))
     assert published.read_version(path, 5) == version
     data = json.loads((tmp_path / "5.json").read_text())
     (tmp_path / "5.json").write_text(json.dumps({**data, "colour": "blue"}))
     assert published.read_version(path, 5) == version
     root = str(tmp_path)
     assert published.read_deployment(root) == Deployment(None, ()) and not published.is_destination(root)
-    published.write_deployment(root, Deployment(3, (2, 1)))
+    published.CURRENT.write(root, Deployment(3, (2, 1)))
     assert published.read_deployment(root) == Deployment(3, (1, 2)) and published.is_destination(root)
     (tmp_path / "current.json").write_text('{"version": 3, "rolled_back": [], "colour": "blue"}')
     assert published.read_deployment(root) == Deployment(3, ())

@@ -35,7 +35,6 @@ from detection_core.artifacts.published import (
     VERSION,
     Deployment,
     PushReport,
-    write_deployment,
 )
 from detection_core.artifacts.quantization import QUANTIZATION, SENSITIVITY, QuantizedLayer
 from detection_core.artifacts.run_info import RUN
@@ -235,9 +234,9 @@ def test_a_manifest_is_read_back_and_any_change_of_it_is_noticed(tmp_path):
 
 
 def test_a_destination_stands_for_its_deployed_version_and_a_folder_of_files_for_the_only_one(tmp_path):
-    write_deployment(str(tmp_path), Deployment(7, ()))
+    CURRENT.write(str(tmp_path), Deployment(7, ()))
     assert find_model(str(tmp_path)) == str(tmp_path / "saved_model" / "7")
-    write_deployment(str(tmp_path), Deployment(None, (7,)))
+    CURRENT.write(str(tmp_path), Deployment(None, (7,)))
     refused(ContractError, "expected a deployed version, found none", find_model, str(tmp_path))
     folder = tmp_path / "tflite"
     files.write_text(f"{folder}/labels.txt", "cat")

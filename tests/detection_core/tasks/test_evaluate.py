@@ -10,7 +10,7 @@ import pytest
 
 from detection_core.artifacts.evaluation import MAP, METRICS, EvalReport, slice_metric
 from detection_core.artifacts.model_run import TRAIN_REPORT
-from detection_core.artifacts.published import PublishedVersion, version_file, write_version
+from detection_core.artifacts.published import VERSION, PublishedVersion, version_file
 from detection_core.artifacts.shard_manifest import MANIFEST, write_manifest
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
@@ -26,6 +26,7 @@ from detection_core.evaluation.pictures import PictureOptions
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.exporters.tflite_description import add_description
+from detection_core.storage import files
 from detection_core.storage.shard_cache import Shard
 from detection_core.tasks.evaluate import evaluate, measure_losses
 from detection_core.tasks.examples import check_split
@@ -247,7 +248,7 @@ def test_a_file_says_what_it_is_and_a_published_one_brings_the_record_of_its_ver
     path = _file(tmp_path / "tflite" / "17" / "m.tflite")
     version = PublishedVersion(number=17, run_key="key", metrics={"mAP": 0.7})
     (tmp_path / "versions").mkdir()
-    write_version(str(tmp_path / "versions" / version_file(17)), version)
+    files.write_text(str(tmp_path / "versions" / version_file(17)), VERSION.format(version))
     published = inspect(str(path)).published
     assert (published["number"], published["metrics"]) == (17, {"mAP": 0.7})
     assert inspect(str(_file(tmp_path / "elsewhere" / "17" / "m.tflite"))).published is None

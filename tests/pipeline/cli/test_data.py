@@ -13,7 +13,7 @@ from PIL import Image
 
 from component_specs import ExampleGenJob, TFLiteExporterJob
 from components.example_gen.run import run as make
-from detection_core.artifacts.published import Deployment, write_deployment
+from detection_core.artifacts.published import CURRENT, Deployment
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.storage import files
@@ -257,7 +257,7 @@ def test_detectors_are_fused_and_a_push_destination_is_what_is_deployed(models, 
     for number, model in enumerate(models, start=1):
         shutil.copytree(os.path.join(model, "Format-Serving"), pushed / "saved_model" / str(number))
     for number, score in ((1, 0.9), (2, 0.7)):
-        write_deployment(str(pushed), Deployment(number, ()))
+        CURRENT.write(str(pushed), Deployment(number, ()))
         (found,) = cli.json("predict", "--model", pushed, image, "--output", tmp_path / f"out{number}")
         assert scores(found) == [score]
 
