@@ -40,6 +40,11 @@ class _Named(Generic[T]):
         """Return the file's path."""
         return files.join(folder, self.name)
 
+    def _refusal(self, found: str, where: str) -> ContractError:
+        return ContractError(
+            f"expected the JSON that {self.writer} writes, found {found}; {self.remedy}", where=where
+        )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonFile(_Named[T]):
@@ -82,10 +87,7 @@ class JsonFile(_Named[T]):
                 self._check_version(value, where)
             return cast(T, decode(self.content, value))
         except (JsonFault, ValueError, RecursionError) as error:
-            raise ContractError(
-                f"expected the JSON that {self.writer} writes, found something else ({error}); {self.remedy}",
-                where=where,
-            ) from error
+            raise self._refusal(f"something else ({error})", where) from error
 
     def _check_version(self, value: dict[str, Any], where: str) -> None:
         version = value.get(self.version_key, FIRST_VERSION)
@@ -116,11 +118,7 @@ class JsonFile(_Named[T]):
         except (OSError, UnicodeDecodeError) as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError) or is_exhausted(error):
                 raise
-            raise ContractError(
-                f"expected the JSON that {self.writer} writes, found what cannot be read ({error});"
-                f" {self.remedy}",
-                where=path,
-            ) from error
+            raise self._refusal(f"what cannot be read ({error})", path) from error
         return self.parse(text, path)
 
     def find_usable(self, folder: str) -> T | None:
@@ -135,10 +133,7 @@ class JsonFile(_Named[T]):
         """Read the file of an artifact's folder; ContractError when it is missing, or as `parse`."""
         found = self.find(folder)
         if found is None:
-            raise ContractError(
-                f"expected the JSON that {self.writer} writes, found no file; {self.remedy}",
-                where=self.path(folder),
-            )
+            raise self._refusal("no file", self.path(folder))
         return found
 
 
@@ -157,6 +152,12 @@ class JsonLines(_Named[T]):
     def write(self, folder: str, values: Iterable[T]) -> None:
         """Write the file into an artifact's folder, atomically."""
         files.write_text(self.path(folder), self.format(values))
+
+    def as_table(self, folder: str) -> dict[str, str]:
+        """Return the file of a folder as its name and text; empty if it is missing or empty."""
+        path = self.path(folder)
+        text = files.read_text(path) if files.exists(path) else ""
+        return {self.name: text} if text else {}
 
     def parse_line(self, text: str | bytes, where: str) -> T:
         """Read a line; errors as in `JsonFile.parse`."""

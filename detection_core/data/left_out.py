@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from detection_core.artifacts.model_run import LEFT_OUT, LeftOut
+from detection_core.artifacts.model_run import LeftOut
 from detection_core.data.records import (
     READING_ERRORS,
     check_records,
@@ -15,7 +15,6 @@ from detection_core.data.records import (
     read_records,
 )
 from detection_core.errors import as_user_error
-from detection_core.storage import files
 from detection_core.storage.shard_cache import RecordFile, uri_of
 
 _BUCKETS = 1 << 62
@@ -65,9 +64,3 @@ def without(records: tf.data.Dataset, digests: Sequence[int]) -> tf.data.Dataset
         return records
     known = tf.constant(list(digests), tf.int64)
     return records.filter(lambda record: tf.reduce_all(tf.not_equal(digest_of(record), known)))
-
-
-def left_out_table(folder: str) -> dict[str, str]:
-    """Return the list as a file of the model run, name to text; empty if no record is skipped."""
-    path = LEFT_OUT.path(folder)
-    return {LEFT_OUT.name: files.read_text(path)} if files.exists(path) else {}

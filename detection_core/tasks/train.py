@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
+from detection_core.artifacts.model_run import LEFT_OUT, SKIPPED_BATCHES, TRAIN_REPORT, TrainReport
 from detection_core.builders.datasets import with_steps
 from detection_core.builders.detector import build_multi_scale_model, configured_model
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
@@ -16,14 +16,12 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.model_fields import classes_field, fine_tune_checkpoint
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.data.left_out import left_out_table
 from detection_core.detectors.base import Detector, count_parameters
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.loggers.open_loggers import check_loggers
 from detection_core.progress import Reporter
 from detection_core.tasks.fitting.fit import FitRequest, fit, fit_facts, weights_kind, written_weights
-from detection_core.tasks.fitting.skipped_updates import skipped_table
 from detection_core.tasks.fitting.starting_files import starting_files
 from detection_core.tasks.fitting.starting_weights import StartingWeights, fill_starting_weights
 from detection_core.tasks.fitting.work_folder import (
@@ -99,7 +97,7 @@ def train(
                 weights = [variable.numpy() for variable in request.model.variables]
         if worker.is_chief:
             _write_model(_trained_model(request, weights), config, label_map, model_dir, report)
-            tables = start.tables() | left_out_table(folder) | skipped_table(folder)
+            tables = start.tables() | LEFT_OUT.as_table(folder) | SKIPPED_BATCHES.as_table(folder)
             text = TRAIN_REPORT.format(report)
             write_model_run(config, text, result.checkpoint, folder, model_run_dir, tables=tables)
     return report

@@ -126,13 +126,6 @@ class SkippedBatches(TrainingAction):
             SKIPPED_BATCHES.write(self.work_folder, self._found)
 
 
-def skipped_table(folder: str) -> dict[str, str]:
-    """Return the list of skipped updates as a file of the model run, name to text; empty if none."""
-    path = SKIPPED_BATCHES.path(folder)
-    text = files.read_text(path) if files.exists(path) else ""
-    return {SKIPPED_BATCHES.name: text} if text else {}
-
-
 _FIELD = "train_config.gradient_accumulation_steps"
 
 
@@ -150,12 +143,10 @@ def settled_parts(options: TrainOptions, folder: str, worker: Worker) -> int:
             " leaves it to the memory; set it to a number",
             where=_FIELD,
         )
-    path = BATCH_PARTS.path(folder)
-    if not files.exists(path):
+    if not files.exists(BATCH_PARTS.path(folder)):
         return 1
-    found = BATCH_PARTS.read(folder)
     images = options.batch_size // tf.distribute.get_strategy().num_replicas_in_sync
-    parts = equal_parts(found.gradient_accumulation_steps, images)
+    parts = equal_parts(BATCH_PARTS.read(folder).gradient_accumulation_steps, images)
     _logger.info("an update's %d images are computed in %d parts, as was found before", images, parts)
     return parts
 

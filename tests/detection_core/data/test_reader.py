@@ -13,7 +13,7 @@ from detection_core.artifacts.model_run import LEFT_OUT
 from detection_core.data import left_out
 from detection_core.data.decode import DecodeOptions, class_text_table, decode_example
 from detection_core.data.label_map import label_map_from_names
-from detection_core.data.left_out import find_undecodable, left_out_table
+from detection_core.data.left_out import find_undecodable
 from detection_core.data.reader import Reader
 from detection_core.data.records import done_ahead
 from detection_core.data.sequence import (
@@ -257,10 +257,10 @@ def test_what_does_not_decode_is_named_kept_and_left_out_by_a_reader(tmp_path):
     named = [(damaged[0], 3, "17, a.png"), (damaged[1], 0, "without a name")]
     assert [(record.path, record.index, record.image) for record in found] == named
     assert found[1].reason == "it is no tf.Example" and "nothing" not in found[0].reason
-    assert LEFT_OUT.read(str(tmp_path)) == [] and left_out_table(str(tmp_path)) == {}
+    assert LEFT_OUT.read(str(tmp_path)) == [] and LEFT_OUT.as_table(str(tmp_path)) == {}
     LEFT_OUT.write(str(tmp_path), found)
     assert LEFT_OUT.read(str(tmp_path)) == found
-    assert left_out_table(str(tmp_path)) == {LEFT_OUT.name: (tmp_path / LEFT_OUT.name).read_text()}
+    assert LEFT_OUT.as_table(str(tmp_path)) == {LEFT_OUT.name: (tmp_path / LEFT_OUT.name).read_text()}
     records = tf.data.Dataset.from_tensors(b"a")
     assert left_out.without(records, ()) is records
     # These say nothing of a record.
