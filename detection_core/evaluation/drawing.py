@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont, ImageOps
 
 from detection_core.errors import one_line
 from detection_core.ops.mask_runs import decode_mask
@@ -22,6 +22,8 @@ PALETTE = (
 _JPEG_QUALITY = 84
 _RGB = 3
 _DARK, _LIGHT = (20, 20, 20), (255, 255, 255)
+BACKGROUND, LIGHT_TEXT = (32, 34, 38), (235, 235, 235)
+"""Colours of a sheet of pictures."""
 _LONGEST_TEXT = 60
 _MASK_OPACITY = 0.45
 _MASK_EDGE = 5
@@ -224,16 +226,30 @@ def text_font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def side_by_side(pictures: Mapping[str, Image.Image], gap: int = 6) -> Image.Image:
-    """Place pictures of one height side by side, each under its title."""
+    """Place pictures side by side, each under its title."""
     font = text_font(14)
-    band = 24
-    height = max(p.height for p in pictures.values())
-    width = sum(p.width for p in pictures.values()) + gap * (len(pictures) - 1)
-    sheet = Image.new("RGB", (width, height + band), (32, 34, 38))
+    row = paste_rows(list(pictures.values()), len(pictures), gap)
+    sheet = ImageOps.expand(row, (0, 24, 0, 0), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
     x = 0
     for title, picture in pictures.items():
-        draw.text((x + 6, 4), title, fill=(235, 235, 235), font=font)
-        sheet.paste(picture, (x, band))
+        draw.text((x + 6, 4), title, fill=LIGHT_TEXT, font=font)
         x += picture.width + gap
+    return sheet
+
+
+def paste_rows(pictures: Sequence[Image.Image], columns: int, gap: int) -> Image.Image:
+    """Return a sheet with so many pictures in a row; without pictures, one of 1 x 1 pixel."""
+    rows = [pictures[first : first + columns] for first in range(0, len(pictures), columns)]
+    widths = [sum(p.width for p in row) + gap * (len(row) - 1) for row in rows]
+    heights = [max(p.height for p in row) for row in rows]
+    size = max(widths, default=1), sum(heights) + gap * max(0, len(rows) - 1) or 1
+    sheet = Image.new("RGB", size, BACKGROUND)
+    top = 0
+    for row, height in zip(rows, heights, strict=True):
+        left = 0
+        for picture in row:
+            sheet.paste(picture, (left, top))
+            left += picture.width + gap
+        top += height + gap
     return sheet

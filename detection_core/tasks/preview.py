@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from detection_core.builders.augment import describe_augmentations
 from detection_core.builders.datasets import iterate_training_pairs, with_steps
@@ -14,7 +14,7 @@ from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError
-from detection_core.evaluation.drawing import jpeg_bytes, side_by_side
+from detection_core.evaluation.drawing import jpeg_bytes, paste_rows, side_by_side
 from detection_core.evaluation.pictures import draw_truth, host_truth
 from detection_core.report.page import Picture, render
 from detection_core.storage import files
@@ -24,7 +24,6 @@ PAGE, SHEET = "index.html", "contact_sheet.png"
 MOST_IMAGES = 200
 
 _LONGEST, _GAP, _COLUMNS, _QUALITY = 360, 12, 2, 85
-_BACKGROUND = (32, 34, 38)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,7 +74,7 @@ def preview_training_input(
     augmentations = describe_augmentations(config)
     sheet = files.join(folder, SHEET)
     with files.atomic_file(sheet) as file:
-        _contact_sheet([picture for _, _, picture in drawn]).save(file, "PNG")
+        paste_rows([picture for _, _, picture in drawn], _COLUMNS, _GAP).save(file, "PNG")
     shown = [Picture(source_id=name, caption=text, data=_jpeg_uri(picture)) for name, text, picture in drawn]
     page = files.join(folder, PAGE)
     context = {"title": title, "seed": seed, "augmentations": augmentations, "pictures": shown}
@@ -98,15 +97,13 @@ def _draw(sample: Sample, batch: Batch, names: list[str]) -> tuple[str, str, Ima
         draw_truth(pixels, truth, names, longest=_LONGEST)
         for pixels, truth in zip((before, visible), objects, strict=True)
     ]
-    height = max(picture.height for picture in pictures)
     titles = [
         f"{what}: {pixels.shape[1]} x {pixels.shape[0]}, {len(truth.boxes)} objects"
         for what, pixels, truth in zip(("before", "after"), (before, after), objects, strict=True)
     ]
-    padded = [ImageOps.expand(p, (0, 0, 0, height - p.height), _BACKGROUND) for p in pictures]
-    rows = dict(zip(titles, padded, strict=True))
     text = "; ".join([*titles, *([note] if note else [])])
-    return sample.source_id.numpy().decode("utf-8", "replace"), text, side_by_side(rows)
+    shown = side_by_side(dict(zip(titles, pictures, strict=True)))
+    return sample.source_id.numpy().decode("utf-8", "replace"), text, shown
 
 
 def _visible(pixels: np.ndarray) -> tuple[np.ndarray, str]:
@@ -118,23 +115,6 @@ def _visible(pixels: np.ndarray) -> tuple[np.ndarray, str]:
             np.uint8
         ), f"values from {low:.3g} to {high:.3g}, stretched to be seen"
     return np.clip(pixels, 0, 255).round().astype(np.uint8), ""
-
-
-def _contact_sheet(pictures: list[Image.Image]) -> Image.Image:
-    rows = [pictures[first : first + _COLUMNS] for first in range(0, len(pictures), _COLUMNS)]
-    widths = [sum(p.width for p in row) + _GAP * (len(row) - 1) for row in rows]
-    heights = [max(p.height for p in row) for row in rows]
-    sheet = Image.new(
-        "RGB", (max(widths, default=1), sum(heights) + _GAP * max(0, len(rows) - 1) or 1), _BACKGROUND
-    )
-    top = 0
-    for row, height in zip(rows, heights, strict=True):
-        left = 0
-        for picture in row:
-            sheet.paste(picture, (left, top))
-            left += picture.width + _GAP
-        top += height + _GAP
-    return sheet
 
 
 def _jpeg_uri(picture: Image.Image) -> str:

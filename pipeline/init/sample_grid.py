@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
 from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
 from detection_core.data.orientation import noted_orientation, turn_upright, upright_size
@@ -20,12 +20,20 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.masks import has_area, pack_mask, read_mask
 from detection_core.errors import one_line
-from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_boxes, fit, text_font
+from detection_core.evaluation.drawing import (
+    BACKGROUND,
+    LIGHT_TEXT,
+    LabelledBox,
+    class_colour,
+    draw_boxes,
+    fit,
+    paste_rows,
+    text_font,
+)
 from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
 
 COLUMNS, CELL, CAPTION, GAP = 4, 360, 22, 6
-_BACKGROUND, _TEXT = (32, 34, 38), (235, 235, 235)
 
 
 def draw_sample_grid(images: Sequence[AnnotatedImage], classes: Sequence[str]) -> bytes | None:
@@ -38,16 +46,8 @@ def draw_sample_grid(images: Sequence[AnnotatedImage], classes: Sequence[str]) -
     cells = [_cell(image, *read, labels) for image in images if (read := pictures.read(image))]
     if not cells:
         return None
-    columns = min(COLUMNS, len(cells))
-    heights = [max(cell.height for cell in cells[at : at + columns]) for at in range(0, len(cells), columns)]
-    width, height = columns * (CELL + GAP) + GAP, sum(heights) + GAP * (len(heights) + 1)
-    sheet = Image.new("RGB", (width, height + CAPTION), _BACKGROUND)
-    y = GAP
-    for row, row_height in enumerate(heights):
-        for column, cell in enumerate(cells[row * columns : (row + 1) * columns]):
-            sheet.paste(cell, (GAP + column * (CELL + GAP), y))
-        y += row_height + GAP
-    _legend(sheet, y, classes)
+    sheet = ImageOps.expand(paste_rows(cells, COLUMNS, GAP), (GAP, GAP, GAP, GAP + CAPTION), BACKGROUND)
+    _legend(sheet, sheet.height - CAPTION, classes)
     file = io.BytesIO()
     sheet.save(file, "PNG")
     return file.getvalue()
@@ -59,7 +59,7 @@ def _legend(sheet: Image.Image, y: int, classes: Sequence[str]) -> None:
     for label, name in enumerate(classes):
         text = one_line(name, 30)
         if x + draw.textlength(text, font=font) > sheet.width:
-            draw.text((x, y), "...", fill=_TEXT, font=font)
+            draw.text((x, y), "...", fill=LIGHT_TEXT, font=font)
             return
         draw.text((x, y), text, fill=class_colour(label), font=font)
         x += draw.textlength(text, font=font) + 3 * GAP
@@ -87,10 +87,10 @@ def _cell(
         if all(map(math.isfinite, item.box))
     ]
     shown = draw_boxes(picture, boxes)
-    cell = Image.new("RGB", (CELL, shown.height + CAPTION), _BACKGROUND)
+    cell = Image.new("RGB", (CELL, shown.height + CAPTION), BACKGROUND)
     cell.paste(shown, ((CELL - shown.width) // 2, 0))
     caption = f"{one_line(image.filename, 36)}, {len(image.objects):,}"
-    ImageDraw.Draw(cell).text((4, shown.height + 3), caption, fill=_TEXT, font=text_font(13))
+    ImageDraw.Draw(cell).text((4, shown.height + 3), caption, fill=LIGHT_TEXT, font=text_font(13))
     return cell
 
 
@@ -135,8 +135,8 @@ class _Pictures:
         """Return the image as annotated, scaled down, and its original size; None if unreadable."""
         try:
             content = io.BytesIO(files.read_regular(image.path, MAX_FILE_BYTES))
-            with warnings.catch_warnings(), Image.open(content) as opened:
-                warnings.simplefilter("ignore")  # The number of pixels is checked here.
+            # Pillow warns of many pixels; their number is checked here.
+            with warnings.catch_warnings(action="ignore"), Image.open(content) as opened:
                 size = opened.height, opened.width
                 opened.draft("RGB", (2 * CELL, 2 * CELL))
                 if opened.width * opened.height > min(self._left, MAX_PIXELS):
