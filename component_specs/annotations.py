@@ -104,10 +104,13 @@ def encode_parameters(job: Any) -> dict[str, Scalar]:
     return {name: parameter.codec.encode(getattr(job, name)) for name, parameter in parameters.items()}
 
 
-def options_of(kind: type[Options], job: Any) -> Options:
-    """Return options from the parameters of a Job that have the names of their fields."""
+def options_of(kind: type[Options], source: Any, **given: Any) -> Options:
+    """Return options from a Job's, or arguments', fields of the same names.
+
+    `given` are the other fields, or replace some.
+    """
     names = (field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
-    return kind(**{name: getattr(job, name) for name in names if hasattr(job, name)})
+    return kind(**{name: getattr(source, name) for name in names if hasattr(source, name)} | given)
 
 
 def _role(hint: Any) -> Input | Output | Codec | None:

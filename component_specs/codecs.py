@@ -15,6 +15,9 @@ from typing import Any, ClassVar
 
 Scalar = str | int | float | bool
 _SHOWN = 300
+# Shorter texts stay readable in packages and runs.
+PLAIN_BYTES = 8 * 1024
+_MARK = "bz2:"
 
 
 class Codec:
@@ -66,7 +69,7 @@ class Plain(Codec):
 
 @dataclasses.dataclass(frozen=True)
 class PackedText(Codec):
-    """A text that `packed_text` compresses when it is long, to keep Argo's Workflow small.
+    """A text that is compressed when it is long, to keep Argo's Workflow small.
 
     Attributes:
         content: description of the text, for messages.
@@ -76,14 +79,19 @@ class PackedText(Codec):
 
     def encode(self, value: str) -> str:
         """Return the text, compressed if it is long."""
-        return pack(value)
+        if len(value.encode()) <= PLAIN_BYTES and not value.startswith(_MARK):
+            return value
+        return _MARK + base64.b64encode(bz2.compress(value.encode())).decode()
 
     def decode(self, carried: Scalar) -> str:
         """Return the decompressed text."""
+        text = str(carried)
+        if not text.startswith(_MARK):
+            return text
         try:
-            return unpack(str(carried))
-        except ValueError as e:
-            raise ValueError(f"expected {self.content}, found {e}") from e
+            return bz2.decompress(base64.b64decode(text.removeprefix(_MARK), validate=True)).decode()
+        except (ValueError, OSError, EOFError) as e:
+            raise ValueError(f"expected {self.content}, found not a packed text ({e})") from e
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -216,25 +224,3 @@ def shorten(value: Any) -> str:
     """Return a value for a message, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
-
-
-# Shorter texts stay readable in packages and runs.
-PLAIN_BYTES = 8 * 1024
-_MARK = "bz2:"
-
-
-def pack(text: str) -> str:
-    """Compress a long text for `unpack`; return a short one unchanged."""
-    if len(text.encode()) <= PLAIN_BYTES and not text.startswith(_MARK):
-        return text
-    return _MARK + base64.b64encode(bz2.compress(text.encode())).decode()
-
-
-def unpack(text: str) -> str:
-    """Reverse `pack`. Raises ValueError for a damaged packed text."""
-    if not text.startswith(_MARK):
-        return text
-    try:
-        return bz2.decompress(base64.b64decode(text.removeprefix(_MARK), validate=True)).decode()
-    except (ValueError, OSError, EOFError) as e:
-        raise ValueError(f"not a packed text ({e})") from e

@@ -1,6 +1,5 @@
 """Evaluator: compute metrics, pictures and a verdict of a detector."""
 
-import dataclasses
 import functools
 import os
 from typing import Any
@@ -27,7 +26,7 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         evaluation_dir=job.evaluation,
         examples_dir=job.examples,
         baseline_path=job.baseline,
-        options=dataclasses.replace(options_of(EvaluateOptions, job), tiles=tile_options(job.tiles)),
+        options=options_of(EvaluateOptions, job, tiles=tile_options(job.tiles)),
     )
     if job.distributed:
         # Importing Beam takes seconds.

@@ -1,6 +1,5 @@
 """TFLiteExporter: convert detectors to TensorFlow Lite and compare them with the SavedModel."""
 
-import dataclasses
 from typing import Any
 
 from component_specs.annotations import options_of
@@ -20,7 +19,7 @@ def run(job: TFLiteExporterJob) -> dict[str, Any]:
     report = export_tflite(
         job.model,
         job.examples,
-        dataclasses.replace(options_of(TFLiteExportOptions, job), tiles=tile_options(job.tiles)),
+        options_of(TFLiteExportOptions, job, tiles=tile_options(job.tiles)),
         tflite_dir=job.tflite,
         parity_dir=job.parity,
         quantized_model_dir=job.quantized_model,

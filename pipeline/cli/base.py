@@ -9,8 +9,9 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
+from detection_core.artifacts.detector import find_model
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
@@ -19,8 +20,6 @@ from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from pipeline.settings.workflow_settings import PipelineSettings
-
-Options = TypeVar("Options")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -147,13 +146,6 @@ def _newest_examples(path: str) -> str:
 _TYPES: Mapping[str, Any] = {"int": int, "float": float, "count": _count, "examples": _newest_examples}
 
 
-def options_of(kind: type[Options], arguments: argparse.Namespace, **given: Any) -> Options:
-    """Return options from arguments of the same names; `given` are the other fields, or replace some."""
-    fields: Iterable[Any] = dataclasses.fields(kind)  # type: ignore[arg-type]
-    named = {f.name: getattr(arguments, f.name) for f in fields if hasattr(arguments, f.name)}
-    return kind(**{**named, **given})
-
-
 def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -> "PipelineSettings":
     """Return the settings of the arguments, with their overrides; errors as of `load_settings`."""
     from pipeline.settings.settings_file import load_settings
@@ -230,22 +222,15 @@ class Group:
     alone: tuple[str, ...] = ()
 
 
-def given_model(path: str) -> str:
-    """Return the model at a path of the command line; "" stays ""; ContractError as of `find_model`."""
-    from detection_core.artifacts.detector import find_model
-
-    return find_model(path)
-
-
 def one_model(arguments: argparse.Namespace) -> str:
     """Return the detector that `--model` names; several become an ensemble in the output folder.
 
     Raises:
-        DetectionError: as in `given_model`, or when the detectors cannot be fused.
+        DetectionError: as in `find_model`, or when the detectors cannot be fused.
     """
     from detection_core.artifacts.signature import check_signature
 
-    models = [given_model(path) for path in arguments.model]
+    models = list(map(find_model, arguments.model))
     for model in models:
         check_signature(model, arguments.public_key)
     if len(models) == 1:

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from component_specs.annotations import options_of
 from detection_core.artifacts.benchmark import BENCHMARK, Benchmark, BenchmarkedFile, Timing
 from detection_core.errors import ConfigError
 from detection_core.report.page import BENCHMARK_PAGE, DASH, benchmark_page, metric, size
 from detection_core.storage import files
-from pipeline.cli.base import Result, load_config, options_of, output_folder, verb
+from pipeline.cli.base import Result, load_config, output_folder, verb
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
@@ -151,8 +152,7 @@ def bench_input(arguments: argparse.Namespace) -> Result:
             f"expected one pipeline.config after the word {INPUT}, found {len(arguments.files) - 1}",
             where="bench input",
         )
-    path = arguments.files[1]
-    config = load_config(path, arguments)
+    config = load_config(arguments.files[1], arguments)
     with native_output_to(os.devnull):
         from detection_core.config.input_paths import point_at_examples
         from detection_core.tasks.input_benchmark import InputBenchOptions

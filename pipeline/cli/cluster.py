@@ -154,8 +154,7 @@ def retry_run(arguments: argparse.Namespace) -> Result:
     from pipeline.kubeflow.runs import retry
 
     connection = open_connection(arguments)
-    before = retry(connection, arguments.run_id)
-    return follow(arguments, connection, arguments.run_id, before=before)
+    return follow(arguments, connection, arguments.run_id, before=retry(connection, arguments.run_id))
 
 
 @verb("detflow runs log RUN_ID --step trainer --host http://localhost:8080", name="log")
@@ -204,8 +203,7 @@ def _describe(state: RunState, log: str = "") -> Result:
 
 
 def _data(state: RunState, version: PipelineVersion | None = None) -> dict[str, Any]:
-    data = dataclasses.asdict(state)
-    return data | ({"version": dataclasses.asdict(version)} if version else {})
+    return dataclasses.asdict(state) | ({"version": dataclasses.asdict(version)} if version else {})
 
 
 @verb("detflow compile examples/digits/settings.yaml -o build/digits/pipeline.yaml", name="compile")

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from component_specs.annotations import options_of
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.cli.base import Result, options_of, overridden_config, valid_config, verb
+from pipeline.cli.base import Result, overridden_config, valid_config, verb
 
 if TYPE_CHECKING:
     from detection_core.data.label_map import LabelMap
@@ -43,8 +44,7 @@ def _refusal(text: str) -> str:
 
     with ScratchFolder() as scratch:
         path = os.path.join(scratch, PIPELINE_CONFIG)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        files.write_text(path, text)
         try:
             describe_config(valid_config(argparse.Namespace(file=path, overrides=[], override_files=[])))
         except ConfigError as error:

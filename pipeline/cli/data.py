@@ -8,16 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from detection_core.artifacts.detector import find_model
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from pipeline.cli.base import (
-    Group,
-    Result,
-    given_model,
-    load_config,
-    quiet_output_folder,
-    verb,
-)
+from pipeline.cli.base import Group, Result, load_config, quiet_output_folder, verb
 
 _WORK = ".examples"
 
@@ -57,11 +51,10 @@ def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: 
     if not divided and all(isinstance(part, float) for part in splits.values()):
         splits = {"train": 1.0}
     # Unusable data are counted and shown; they do not end the verb.
-    run(
-        ExampleGenJob(
-            examples=folder, data_path=path, data_format=data_format, splits=splits, quarantine_limit=1.0
-        )
+    job = ExampleGenJob(
+        examples=folder, data_path=path, data_format=data_format, splits=splits, quarantine_limit=1.0
     )
+    run(job)
 
 
 def _found(path: str, data_format: str, splits: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
@@ -146,7 +139,7 @@ def labels(arguments: argparse.Namespace) -> Result:
         from detection_core.tasks.find_label_errors import LabelSearch, find_label_errors
 
         search = LabelSearch(
-            model_path=given_model(arguments.model) or arguments.detections,
+            model_path=find_model(arguments.model) or arguments.detections,
             config=config,
             work_dir=os.path.join(arguments.output, "folds"),
             splits=[name for name in arguments.split.split(",") if name],
@@ -168,10 +161,9 @@ def preview(arguments: argparse.Namespace) -> Result:
     if arguments.examples and arguments.data:
         raise ConfigError("expected one of --examples and --data, found both; leave one out")
     config = load_config(arguments.config, arguments)
-    source = arguments.examples or arguments.data
     with (
         quiet_output_folder(arguments.output, keep_unfinished=False) as output,
-        examples_of(source, arguments, output) as examples,
+        examples_of(arguments.examples or arguments.data, arguments, output) as examples,
     ):
         from detection_core.config.input_paths import point_at_examples
         from detection_core.tasks.preview import PAGE, SHEET, preview_training_input

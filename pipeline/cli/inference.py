@@ -9,17 +9,12 @@ import shlex
 import subprocess
 from typing import Any
 
+from component_specs.annotations import options_of
+from detection_core.artifacts.detector import find_model
 from detection_core.artifacts.json_values import encode
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, ConfigError, DataError, one_line
 from detection_core.storage import files
-from pipeline.cli.base import (
-    Result,
-    given_model,
-    one_model,
-    options_of,
-    output_folder,
-    verb,
-)
+from pipeline.cli.base import Result, one_model, output_folder, verb
 from pipeline.cli.data import examples_of
 from pipeline.console import native_output_to
 
@@ -242,7 +237,7 @@ def export_saved_model(arguments: argparse.Namespace) -> Result:
         warm_up_split=arguments.split,
     )
     with native_output_to(os.devnull), output_folder(arguments.output, keep_unfinished=False) as output:
-        export_it(given_model(arguments.model), output, options, examples_dir=arguments.examples)
+        export_it(find_model(arguments.model), output, options, examples_dir=arguments.examples)
     written = os.path.join(arguments.output, SAVED_MODEL_DIR)
     return Result(text=f"SavedModel: {written}", data={"saved_model": written})
 

@@ -6,9 +6,10 @@ import os
 import shlex
 from typing import Any
 
+from component_specs.annotations import options_of
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import Result, options_of, verb
+from pipeline.cli.base import Result, verb
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 

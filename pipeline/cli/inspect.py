@@ -8,10 +8,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from component_specs.annotations import options_of
+from detection_core.artifacts.detector import find_model
 from detection_core.errors import ConfigError
 from detection_core.report.page import DASH, metric, signed, size
 from detection_core.storage import files
-from pipeline.cli.base import Result, given_model, options_of, output_folder, verb
+from pipeline.cli.base import Result, output_folder, verb
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
@@ -33,7 +35,7 @@ def inspect(arguments: argparse.Namespace) -> Result:
         from detection_core.artifacts.signature import check_signature
         from detection_core.tasks.inspection import inspect as read
 
-        path = given_model(arguments.path)
+        path = find_model(arguments.path)
         check_signature(path, arguments.public_key)
         found = read(path)
         lints = _lints(path, arguments.accelerators)
@@ -175,7 +177,7 @@ def sensitivity(arguments: argparse.Namespace) -> Result:
             examples=arguments.representative_examples,
             accuracy=not arguments.no_accuracy,
         )
-        found = measure_sensitivity(given_model(arguments.model), arguments.examples, options)
+        found = measure_sensitivity(find_model(arguments.model), arguments.examples, options)
         SENSITIVITY.write(output, found)
     return Result(
         text=Page(tuple(_sensitivity_page(found, os.path.join(arguments.output, SENSITIVITY.name)))),
@@ -238,12 +240,11 @@ def compare(arguments: argparse.Namespace) -> Result:
         from detection_core.tasks.compare_file import CompareOptions, compare_file
         from detection_core.tasks.exporting.comparisons import network_clauses
 
-        options = options_of(CompareOptions, arguments)
         found = compare_file(
-            given_model(arguments.file),
-            given_model(arguments.model),
+            find_model(arguments.file),
+            find_model(arguments.model),
             arguments.examples,
-            options,
+            options_of(CompareOptions, arguments),
             quantized_model_dir=arguments.quantized_model,
         )
         problems = list(network_clauses(found))
@@ -272,16 +273,13 @@ def _noisiest(found: NetworkParity) -> Iterator[str | Table]:
     worst = sorted(found.layers, key=lambda layer: layer.db)[:_MOST_LAYERS]
     yield f"{len(worst)} of {len(found.layers)} operations, worst first; --all: all, as they run"
     yield ""
-    yield Table(
-        [("layer", "operation", "dB"), *((one.layer, one.operation, metric(one.db, 1)) for one in worst)]
-    )
+    rows = ((one.layer, one.operation, metric(one.db, 1)) for one in worst)
+    yield Table([("layer", "operation", "dB"), *rows])
 
 
 def _in_order(found: NetworkParity) -> Iterator[str | Table]:
     yield f"{len(found.layers)} operations in the order in which they run"
     yield ""
-    rows = (
-        (str(place), one.layer, one.operation, metric(one.db, 1))
-        for place, one in enumerate(found.layers, start=1)
-    )
+    numbered = enumerate(found.layers, start=1)
+    rows = ((str(place), one.layer, one.operation, metric(one.db, 1)) for place, one in numbered)
     yield Table([("", "layer", "operation", "dB"), *rows])

@@ -80,9 +80,8 @@ def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSetti
     elif "interval" in given:
         given.setdefault("cron", "")
     section = source.settings.schedule if source.settings else ScheduleSettings()
-    values = {**section.model_dump(), **given}
     with locating_errors(ScheduleSettings, {"": source.path}, "schedule."):
-        return ScheduleSettings.model_validate(values)
+        return ScheduleSettings.model_validate({**section.model_dump(), **given})
 
 
 @verb("detflow schedule list --host http://localhost:8080", name="list")

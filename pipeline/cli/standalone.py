@@ -5,12 +5,12 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from detection_core.artifacts.detector import find_model
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.cli.base import (
     Result,
-    given_model,
     load_config,
     make_folder,
     one_model,
@@ -71,7 +71,7 @@ def train(arguments: argparse.Namespace) -> Result:
     from detection_core.training.memory import keep_host_memory
 
     use_onednn()
-    start, text = given_model(arguments.warm_start), f"model: {os.path.join(arguments.output, 'model')}"
+    start, text = find_model(arguments.warm_start), f"model: {os.path.join(arguments.output, 'model')}"
     if arguments.examples:
         data = _run_step("trainer", TRAIN_REPORT, "model_run", arguments, warm_start_path=start)
         return Result(text=text, data=data)
@@ -155,8 +155,8 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         "evaluation",
         arguments,
         # Detections are not signed, models are.
-        model=one_model(arguments) if arguments.model else given_model(arguments.detections),
-        baseline=given_model(arguments.baseline),
+        model=one_model(arguments) if arguments.model else find_model(arguments.detections),
+        baseline=find_model(arguments.baseline),
         tiles=parse_tiles(arguments.tiles),
     )
     return _evaluation_result(data, arguments)
@@ -234,7 +234,7 @@ def quantize(arguments: argparse.Namespace) -> Result:
 
     use_onednn()
     data = _run_step(
-        "quantization_rewriter", QUANTIZATION, "quantization", arguments, model=given_model(arguments.model)
+        "quantization_rewriter", QUANTIZATION, "quantization", arguments, model=find_model(arguments.model)
     )
     return Result(text=f"model: {os.path.join(arguments.output, 'quantized_model')}", data=data)
 
@@ -252,7 +252,7 @@ def export(arguments: argparse.Namespace) -> Result:
         PARITY,
         "parity",
         arguments,
-        model=given_model(arguments.model),
+        model=find_model(arguments.model),
         quantized_model=arguments.quantized_model,
         headless=not arguments.no_headless,
     )

@@ -5,7 +5,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from detection_core.artifacts.run_info import RUN, RunInfo
+from detection_core.artifacts.run_info import RUN
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli.base import Result, given_settings, overridden_config, valid_config, verb
@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> Result:
     from pipeline.local.local_run import RunOptions, run_locally
     from pipeline.local.run_notification import notifying
     from pipeline.local.run_summary import summarise
+    from pipeline.report.writer import write_report
     from pipeline.run_parameters import check_parameters, declared_parameters, parse_parameters
     from pipeline.schedule.trigger import parse_time
 
@@ -48,16 +49,10 @@ def run(arguments: argparse.Namespace) -> Result:
     given = check_parameters(declared, parse_parameters(declared, arguments.parameters), "--param")
     slot = arguments.scheduled_time
     with notifying(settings, scheduled=bool(slot)) as tell:
-        options = RunOptions(parameters=given, scheduled_time=slot, write_report=_write_report, observe=tell)
+        options = RunOptions(parameters=given, scheduled_time=slot, write_report=write_report, observe=tell)
         run = run_locally(settings, options)
     page, data = summarise(run)
     return Result(text=page, data=data)
-
-
-def _write_report(run: "RunInfo", path: str) -> None:
-    from pipeline.report.writer import write_report
-
-    write_report(run, path)
 
 
 @verb("detflow validate examples/digits/settings.yaml")
@@ -121,8 +116,7 @@ def runs(arguments: argparse.Namespace) -> Result:
         states = [s.state for s in run.steps]
         counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
         rows.append((run.run_id, run.pipeline_name, run.started, run.status, counts))
-    data = [RUN.encode(run) for run in found]
-    return Result(text=Table(rows) if found else "no runs yet", data=data)
+    return Result(text=Table(rows) if found else "no runs yet", data=[RUN.encode(run) for run in found])
 
 
 @verb("detflow runs prune build/digits/workspace --keep 5 --dry-run")

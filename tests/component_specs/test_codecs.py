@@ -16,11 +16,10 @@ from component_specs.codecs import (
     PackedText,
     Parameter,
     Plain,
-    pack,
-    unpack,
 )
 from tests.support.cases import cases
 
+TEXT = PackedText("a text")
 OBJECT = JsonObject(example='{"a": 1}')
 LIST = JsonList(example='["--x"]')
 TOO_DEEP, TOO_LONG = "[" * 100_000, f'{{"a": {"9" * 5000}}}'
@@ -63,16 +62,15 @@ def test_empty_texts_orders_and_numbers():
 
 
 def test_a_text_is_packed_and_comes_back_short_ones_stay_readable_and_long_ones_get_short():
-    codec = PackedText("a text")
-    assert codec.decode(codec.encode("é" * 10_000)) == "é" * 10_000
-    assert len(codec.encode("é" * 10_000)) < 10_000 and codec.encode("model { }") == "model { }"
-    assert pack("model { ssd { } }") == "model { ssd { } }"
+    assert TEXT.decode(TEXT.encode("é" * 10_000)) == "é" * 10_000
+    assert len(TEXT.encode("é" * 10_000)) < 10_000 and TEXT.encode("model { }") == "model { }"
+    assert TEXT.encode("model { ssd { } }") == "model { ssd { } }"
     long = "feature_extractor { type: 'x' } " * 2000
-    packed = pack(long)
-    assert len(long) > 60_000 and len(packed) < 1000 and unpack(packed) == long
-    assert pack("x" * PLAIN_BYTES) == "x" * PLAIN_BYTES
+    packed = TEXT.encode(long)
+    assert len(long) > 60_000 and len(packed) < 1000 and TEXT.decode(packed) == long
+    assert TEXT.encode("x" * PLAIN_BYTES) == "x" * PLAIN_BYTES
     # As bzip2 1.0 packs it; another outcome would repeat finished trainings.
-    assert pack("a" * 10_000) == ("bz2:QlpoOTFBWSZTWe20CmsAABWJAIgAIAAACCAAMMwFKacao2KjxdyRThQkO20CmsA=")
+    assert TEXT.encode("a" * 10_000) == "bz2:QlpoOTFBWSZTWe20CmsAABWJAIgAIAAACCAAMMwFKacao2KjxdyRThQkO20CmsA="
 
 
 @cases(
@@ -105,5 +103,5 @@ def test_a_long_value_is_shown_by_its_beginning():
 
 @given(st.text())
 def test_what_is_packed_comes_back(text):
-    assert unpack(pack(text)) == text
-    assert unpack(pack("bz2:" + text)) == "bz2:" + text
+    assert TEXT.decode(TEXT.encode(text)) == text
+    assert TEXT.decode(TEXT.encode("bz2:" + text)) == "bz2:" + text
