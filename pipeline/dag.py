@@ -56,13 +56,16 @@ def build_dag(settings: PipelineSettings) -> Dag:
     ]
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
-    steps += [trainer_step(settings), _evaluator(settings)]
+    steps += [trainer_step(settings), _evaluator(settings, EVALUATOR, _MODEL, _BASELINE)]
     # Refuse an invalid config before anything runs.
     step_configs.check_formats(
         settings, step_configs.training_config(settings, quantize=True) if quantized else None
     )
     if quantized:
-        steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
+        thresholds = settings.evaluate.quantized_thresholds
+        # The quantized detector's baseline is the float one: the thresholds bound the loss by quantization.
+        evaluator = _evaluator(settings, QUANTIZED_EVALUATOR, _QUANTIZED, _MODEL, thresholds=thresholds)
+        steps += [_quantization_rewriter(settings), evaluator]
     if tflite:
         steps.append(_tflite_exporter(settings, quantized))
     steps.append(_pusher(settings, quantized=quantized, tflite=tflite))
@@ -84,6 +87,9 @@ def before(dag: Dag, step_id: str) -> Dag:
 
 _CONFIG = FromStep(CONFIG_GEN, "pipeline_config")
 _EXAMPLES = FromStep(EXAMPLE_GEN, "examples")
+_BASELINE = FromStep(BASELINE_RESOLVER, "baseline")
+_MODEL = FromStep(TRAINER, "model")
+_QUANTIZED = FromStep(QUANTIZATION_REWRITER, "quantized_model")
 
 
 def _step(
@@ -120,11 +126,10 @@ def _example_gen(settings: PipelineSettings) -> Step:
 
 
 def _data_validator(settings: PipelineSettings) -> Step:
-    baseline = FromStep(BASELINE_RESOLVER, "baseline")
     return _step(
         DATA_VALIDATOR,
         settings.validation,
-        {"examples": _EXAMPLES, "pipeline_config": _CONFIG, "baseline": baseline},
+        {"examples": _EXAMPLES, "pipeline_config": _CONFIG, "baseline": _BASELINE},
         overrides=step_configs.step_overrides(settings, quantize=False),
         checks=settings.validation.model_dump()["checks"],
         schema_text=step_configs.schema_text(settings),
@@ -135,7 +140,7 @@ def trainer_step(settings: PipelineSettings) -> Step:
     """Return the step that trains the float detector."""
     inputs, warm_start = {"examples": _EXAMPLES, "pipeline_config": _CONFIG}, settings.train.warm_start
     if warm_start == DEPLOYED:
-        inputs["warm_start"], warm_start = FromStep(BASELINE_RESOLVER, "baseline"), ""
+        inputs["warm_start"], warm_start = _BASELINE, ""
     given: dict[str, Any] = {"overrides": step_configs.step_overrides(settings, quantize=False)}
     if settings.validation.enabled:
         given["stop_reasons"] = FromResult(DATA_VALIDATOR, "stop_reasons")
@@ -143,33 +148,18 @@ def trainer_step(settings: PipelineSettings) -> Step:
 
 
 def _quantization_rewriter(settings: PipelineSettings) -> Step:
-    inputs = {"examples": _EXAMPLES, "pipeline_config": _CONFIG, "model": FromStep(TRAINER, "model")}
+    inputs = {"examples": _EXAMPLES, "pipeline_config": _CONFIG, "model": _MODEL}
     overrides = step_configs.step_overrides(settings, quantize=True)
     return _step(QUANTIZATION_REWRITER, settings.train, inputs, overrides=overrides)
 
 
-def _evaluator(settings: PipelineSettings) -> Step:
-    models = {"model": FromStep(TRAINER, "model"), "baseline": FromStep(BASELINE_RESOLVER, "baseline")}
-    return _evaluation_step(EVALUATOR, settings, models)
-
-
-def _quantized_evaluator(settings: PipelineSettings) -> Step:
-    # The quantized detector's baseline is the float one: the thresholds bound the loss by quantization.
-    models = {
-        "model": FromStep(QUANTIZATION_REWRITER, "quantized_model"),
-        "baseline": FromStep(TRAINER, "model"),
-    }
-    thresholds = settings.evaluate.quantized_thresholds
-    return _evaluation_step(QUANTIZED_EVALUATOR, settings, models, thresholds=thresholds)
-
-
-def _evaluation_step(
-    step_id: str, settings: PipelineSettings, models: Mapping[str, FromStep], **given: Any
+def _evaluator(
+    settings: PipelineSettings, step_id: str, model: FromStep, baseline: FromStep, **given: Any
 ) -> Step:
     return _step(
         step_id,
         settings.evaluate,
-        {"examples": _EXAMPLES, **models},
+        {"examples": _EXAMPLES, "model": model, "baseline": baseline},
         component="evaluator",
         tiles=settings.data.tiles.parameters(),
         beam_args=tuple(settings.beam.args) if settings.evaluate.distributed else (),
@@ -178,9 +168,9 @@ def _evaluation_step(
 
 
 def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
-    inputs = {"examples": _EXAMPLES, "model": FromStep(TRAINER, "model")}
+    inputs = {"examples": _EXAMPLES, "model": _MODEL}
     if quantized:
-        inputs["quantized_model"] = FromStep(QUANTIZATION_REWRITER, "quantized_model")
+        inputs["quantized_model"] = _QUANTIZED
     given = {**dict(settings.export), "formats": tuple(settings.export.formats)}
     split, tiles = settings.evaluate.split, settings.data.tiles.parameters()
     return _step(TFLITE_EXPORTER, None, inputs, **given, split=split, tiles=tiles)
@@ -188,7 +178,7 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
 
 def _pusher(settings: PipelineSettings, *, quantized: bool, tflite: bool) -> Step:
     inputs = {
-        "model": FromStep(TRAINER, "model"),
+        "model": _MODEL,
         "evaluation": FromStep(EVALUATOR, "evaluation"),
         "blessing": FromStep(EVALUATOR, "blessing"),
     }

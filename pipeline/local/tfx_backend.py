@@ -20,9 +20,13 @@ from pipeline.steps import Dag, FromResult, Step, StepStatus
 def run_dag(
     dag: Dag, checks: Mapping[str, Any], workspace: Workspace, run_id: str, observer: Observer
 ) -> None:
-    """Run the DAG as a TFX pipeline; see `run_tfx_pipeline`. `checks` maps check name to its value."""
+    """Compile the DAG as a TFX pipeline and run it in this process. `checks` maps check name to its value.
+
+    Raises:
+        Exception: any exception of the failing step; the cache keeps all earlier steps.
+    """
     pipeline = build_tfx_pipeline(dag, checks, workspace.artifacts, workspace.metadata_path)
-    run_tfx_pipeline(pipeline, dag, run_id, observer)
+    ObservedDagRunner(run_id, dag, observer).run(pipeline)
 
 
 def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_path: str) -> Any:
@@ -50,7 +54,11 @@ def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_
 
 
 class ObservedDagRunner(local_dag_runner.LocalDagRunner):
-    """A LocalDagRunner that reports the begin and end of each step, and takes the run's id as an argument."""
+    """A LocalDagRunner that reports the begin and end of each step, and takes the run's id as an argument.
+
+    The observer gets a StepInfo in state `running` when a step begins, and again with `executed`, `cached` or
+    `failed`.
+    """
 
     def __init__(self, run_id: str, dag: Dag, observer: Observer) -> None:
         super().__init__()
@@ -109,15 +117,3 @@ def _outcome(handle: Any, info: Any) -> Execution:
             results |= json.loads(artifact.custom_properties[RESULTS].string_value)
     state = StepStatus.CACHED if cached else StepStatus.EXECUTED
     return Execution(state=state, outputs=outputs, results=results)
-
-
-def run_tfx_pipeline(pipeline: Any, dag: Dag, run_id: str, observer: Observer) -> None:
-    """Compile and run a TFX pipeline in this process.
-
-    The observer gets a StepInfo in state `running` when a step begins, and again with `executed`, `cached` or
-    `failed`.
-
-    Raises:
-        Exception: any exception of the failing step; the cache keeps all earlier steps.
-    """
-    ObservedDagRunner(run_id, dag, observer).run(pipeline)

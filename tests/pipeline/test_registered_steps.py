@@ -136,7 +136,7 @@ def test_ids_and_wrong_steps_are_refused(components, digits_settings):
 
 @pytest.mark.tfx
 def test_registered_steps_run_on_one_machine_and_are_cached(components, tmp_path):
-    from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+    from pipeline.local.tfx_backend import ObservedDagRunner, build_tfx_pipeline
 
     last = dataclasses.replace(MAKE, id="last", after=("grader",))
     seen = []
@@ -145,7 +145,7 @@ def test_registered_steps_run_on_one_machine_and_are_cached(components, tmp_path
         first = dataclasses.replace(MAKE, parameters={"size": size})
         dag = Dag(name="outside", steps=(first, dataclasses.replace(GRADE, parameters={"size": name}), last))
         pipeline = build_tfx_pipeline(dag, {}, str(tmp_path / "root"), str(tmp_path / "m.sqlite"))
-        run_tfx_pipeline(pipeline, dag, run_id, seen.append)
+        ObservedDagRunner(run_id, dag, seen.append).run(pipeline)
 
     def ended():
         return [(step.id, step.state) for step in seen if step.state != "running"]

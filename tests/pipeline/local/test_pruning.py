@@ -93,7 +93,7 @@ class Machine(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
     def _run_tfx(self, run_id, data):
-        from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+        from pipeline.local.tfx_backend import ObservedDagRunner, build_tfx_pipeline
 
         checks = dict.fromkeys(["resolved_data_path", *CODE_VERSIONS.values()], "x")
         checks |= {"data_fingerprint": f"{data}", "data_spans": Spans()}
@@ -109,7 +109,7 @@ class Machine(RuleBasedStateMachine):
             mock.patch("components.config_gen.run.run", lambda job: write(job.pipeline_config)),
         ):
             pipeline = build_tfx_pipeline(self.dag, checks, *places)
-            run_tfx_pipeline(pipeline, self.dag, run_id, lambda info: seen.update({info.id: info}))
+            ObservedDagRunner(run_id, self.dag, lambda info: seen.update({info.id: info})).run(pipeline)
         return seen
 
     @rule(data=st.integers(0, 3), status=st.sampled_from(["succeeded", "failed"]), publishes=st.booleans())

@@ -58,14 +58,14 @@ def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(build):
 
 def test_a_small_dag_runs_is_cached_and_reports_a_failure(build):
     """Only BaselineResolver, which needs no data: what is tested is the runner."""
-    from pipeline.local.tfx_backend import run_tfx_pipeline
+    from pipeline.local.tfx_backend import ObservedDagRunner
 
     dag, render = build("baseline_resolver")
     seen = []
-    run_tfx_pipeline(render(), dag, "one", seen.append)
-    run_tfx_pipeline(render(), dag, "two", seen.append)
+    ObservedDagRunner("one", dag, seen.append).run(render())
+    ObservedDagRunner("two", dag, seen.append).run(render())
     with pytest.raises(ContractError, match="expected version 9"):
-        run_tfx_pipeline(render(baseline_version="9"), dag, "three", seen.append)
+        ObservedDagRunner("three", dag, seen.append).run(render(baseline_version="9"))
     assert {s.component for s in seen} == {"baseline_resolver"}
     assert [s.state for s in seen] == ["running", "executed", "running", "cached", "running", "failed"]
     assert seen[1].outputs == seen[3].outputs and "baseline" in seen[1].outputs
@@ -74,7 +74,7 @@ def test_a_small_dag_runs_is_cached_and_reports_a_failure(build):
 
 def test_a_step_gets_a_result_of_an_earlier_one_and_is_cached_by_its_value(build, monkeypatch):
     """The verdict on data that are validated again runs Trainer again only where it is another one."""
-    from pipeline.local.tfx_backend import run_tfx_pipeline
+    from pipeline.local.tfx_backend import ObservedDagRunner
 
     reasons, got = [""], []
     runs = {"baseline_resolver": lambda job: None, "example_gen": lambda job: None}
@@ -86,7 +86,7 @@ def test_a_step_gets_a_result_of_an_earlier_one_and_is_cached_by_its_value(build
 
     def run(run_id, **checks):
         seen = []
-        run_tfx_pipeline(render(**checks), dag, run_id, seen.append)
+        ObservedDagRunner(run_id, dag, seen.append).run(render(**checks))
         return {s.id: s.state for s in seen}
 
     validated = CODE_VERSIONS["data_validator"]
