@@ -34,7 +34,7 @@ from detection_core.datasets.card import write_quarantine
 from detection_core.datasets.classes import fill_label_map, make_label_map, merge_keypoint_names
 from detection_core.datasets.formats.coco import EXTRA_FIELDS
 from detection_core.datasets.image_files import shown_size
-from detection_core.datasets.layout_search import find_layouts
+from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import Layout, is_by_ratio
 from detection_core.datasets.masks import read_mask
 from detection_core.datasets.readers import find_reader
@@ -91,7 +91,7 @@ def convert_to_coco(
         ConfigError: if `out` is not empty, or the format is unknown.
         DataError: if no data set is found, or nothing in it can be used.
     """
-    layout = _choose(root, data_format)
+    layout = find_layout(root, data_format)
     if files.exists(out) and (not files.is_dir(out) or files.list_dir(out)):
         raise ConfigError("expected a new folder, found one that holds something; name another", where=out)
     parts = {WHOLE: None} if is_by_ratio(layout.splits) else dict(layout.splits)
@@ -123,15 +123,6 @@ def convert_to_coco(
         if any(rejected.values()):
             write_quarantine(QUARANTINE.path(folder), rejected)
     return Conversion(layout=layout, files=written, rejected=rejected, **counts)
-
-
-def _choose(root: str, data_format: str) -> Layout:
-    if data_format:
-        find_reader(data_format)
-    layouts = [layout for layout in find_layouts(root) if data_format in ("", layout.format)]
-    if not layouts:
-        raise DataError(f"expected a data set of the format {data_format}, found others", where=root)
-    return layouts[0]
 
 
 def _read_all(

@@ -22,7 +22,7 @@ from detection_core.datasets.layouts import (
     spread,
     stem,
 )
-from detection_core.datasets.readers import READERS
+from detection_core.datasets.readers import READERS, find_reader
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -107,9 +107,19 @@ def _divided(listing: FolderListing, layout: Layout) -> Layout:
     )
 
 
-def find_layout(root: str) -> Layout:
-    """Return the best data set in a folder. Raises DataError as `find_layouts`."""
-    return find_layouts(root)[0]
+def find_layout(root: str, data_format: str = "") -> Layout:
+    """Return the best data set in a folder, of a format if one is given.
+
+    Raises:
+        ConfigError: for an unknown format.
+        DataError: as `find_layouts`; also when there is no data set of the format.
+    """
+    if data_format:
+        find_reader(data_format)
+    layouts = [layout for layout in find_layouts(root) if data_format in ("", layout.format)]
+    if not layouts:
+        raise DataError(f"expected a data set of the format {data_format}, found others", where=root)
+    return layouts[0]
 
 
 def find_format(root: str, locations: Sequence[Any]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.formats.csv_rows import SETS, open_csv, split_rows
-from detection_core.datasets.layout_search import find_layouts
+from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import is_by_ratio, is_image, split_at, split_position
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import ConfigError, DataError
@@ -90,8 +90,7 @@ def read_set(
         places = {name: p if files.is_remote(p) else os.path.abspath(p) for name, p in given.items()}
         location = {**location, **places}
     found = find_reader(data_format).read_split(root, location, class_names)
-    images = list(found.images)
-    return AnnotatedSet(images, list(found.rejected), dict(found.categories))
+    return AnnotatedSet(list(found.images), list(found.rejected), dict(found.categories))
 
 
 def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
@@ -104,12 +103,7 @@ def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
         ConfigError: for an unknown format.
         DataError: when the folder has no data set of the format.
     """
-    if data_format:
-        find_reader(data_format)
-    layouts = [layout for layout in find_layouts(path) if data_format in ("", layout.format)]
-    if not layouts:
-        raise DataError(f"expected a data set of the format {data_format}, found others", where=path)
-    layout = layouts[0]
+    layout = find_layout(path, data_format)
     if is_by_ratio(layout.splits):
         return _divided(read_set(layout.format, layout.path, None))
     found = {

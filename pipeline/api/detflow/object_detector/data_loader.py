@@ -88,8 +88,7 @@ class DataLoader:
         classes = record_cache.read_classes(label_map)
         images, annotations = os.fspath(images_dir), os.fspath(annotations_dir)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
-        location = {"annotations": annotations, "images": images}
-        found = annotated_sets.read_set("voc", "", location)
+        found = annotated_sets.read_set("voc", "", {"annotations": annotations, "images": images})
         part = found.taken(
             most=max_num_images, ids=annotation_filenames, difficult=not ignore_difficult_instances
         )
@@ -219,8 +218,7 @@ class DataLoader:
             ConfigError: for an invalid label map.
             DataError: when files are missing or damaged.
         """
-        paths = files.glob(os.fspath(pattern))
-        size = record_cache.count_images(paths)
+        size = record_cache.count_images(files.glob(os.fspath(pattern)))
         if not size:
             raise DataError("expected TFRecord files with records, found none", where=os.fspath(pattern))
         if isinstance(label_map, os.PathLike):

@@ -58,9 +58,8 @@ class MediaPipeDetector:
         self._start = Start(checkpoint=start) if start.startswith(_ZOO) else find_start(start)
         self.detector_dir = files.join(self._folder, _FLOAT, "model")
         model_options = options.model_options or ModelOptions()
-        classes = max(data.label_map)
         self._config = make_config(
-            model_spec, model_options, self._hparams, classes=classes, images=len(data)
+            model_spec, model_options, self._hparams, classes=max(data.label_map), images=len(data)
         )
         if self._start.checkpoint:
             self._config.train_config.fine_tune_checkpoint = self._start.checkpoint

@@ -192,13 +192,8 @@ def write_cache(
             write_record(shards[size % images_of_shards], example.data)
             size += 1
         _check_left_out(prefix, left_out, size)
-    write_meta_data(prefix, size, classes, made_from)
-
-
-def write_meta_data(prefix: str, size: int, classes: Mapping[int, str], made_from: str) -> None:
-    """Write the metadata of a cache, which completes it."""
     meta = {"size": size, "label_map": dict(classes), _MADE_FROM: made_from}
-    files.write_text(prefix + _META_DATA, yaml.safe_dump(meta, allow_unicode=True))
+    files.write_text(prefix + _META_DATA, yaml.safe_dump(meta, allow_unicode=True))  # completes the cache
 
 
 def _check_left_out(prefix: str, left_out: Sequence[Rejection], size: int) -> None:
