@@ -97,9 +97,7 @@ def read_saved_model(path: str, where: str) -> tuple[Any, bytes]:
         content = files.read_regular(path, _MAX_BYTES)
         saved = saved_model_pb2.SavedModel.FromString(content)
     except (DecodeError, OSError) as error:
-        if known := as_read_error(error):
-            raise known from error
-        raise ModelError(
+        raise as_read_error(error) or ModelError(
             f"expected a SavedModel, found a file that is damaged or none ({error}); export the model again",
             where=where,
         ) from error
@@ -221,8 +219,7 @@ class _Saver:
 
     def _behind(self, names: Iterable[str]) -> set[str]:
         """Return the file operations, and functions with them, that nodes of the outer graph need."""
-        reached = _reached(names, self._inputs)
-        return {use for name in reached for use in self._touching.get(name, ())}
+        return {use for name in _reached(names, self._inputs) for use in self._touching.get(name, ())}
 
     def _operations(self, used: Iterable[str]) -> set[str]:
         return _reached(used, self._calls) & _FILE_OPERATIONS

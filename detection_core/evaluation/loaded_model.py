@@ -88,9 +88,7 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
         outputs = dict(signature.structured_outputs) if signature else {}
         known = all(hasattr(value, "dtype") for value in (*inputs.values(), *outputs.values()))
     except _UNLOADABLE as error:
-        if unreadable := as_read_error(error):
-            raise unreadable from error
-        raise _unloadable(first_line(error), path) from error
+        raise as_read_error(error) or _unloadable(first_line(error), path) from error
     if not known:
         raise _unloadable(f"inputs or outputs of {SIGNATURE!r} that are no tensors", path)
     return LoadedModel(path, model, signatures, inputs, outputs)

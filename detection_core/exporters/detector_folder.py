@@ -165,9 +165,7 @@ def _restore(model: Detector, directory: str) -> None:
                 status = tf.train.Checkpoint(model=model).read(files.join(here, name))
             status.assert_existing_objects_matched()
     except (AssertionError, ValueError, tf.errors.OpError) as error:
-        if known := as_user_error(error):
-            raise known from error
-        raise ModelError(
+        raise as_user_error(error) or ModelError(
             "expected a checkpoint with every variable of the model that its pipeline.config describes, found"
             f" another: {str(error).splitlines()[0]}; its files are not of one model, write it again",
             where=prefix,

@@ -67,15 +67,12 @@ def _weights(prefix: str) -> bytes:
             reader = tf.train.load_checkpoint(files.join(here, name))
             values = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
-        if known := as_user_error(error):
-            raise known from error
-        raise ModelError(
+        raise as_user_error(error) or ModelError(
             f"expected readable weights, found damaged ones ({str(error).splitlines()[0]}); export the model"
             " again",
             where=prefix,
         ) from error
-    objects = values.pop(_OBJECT_GRAPH, b"")
-    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(objects)
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(values.pop(_OBJECT_GRAPH, b""))
     names = {a.checkpoint_key: a.full_name for node in graph.nodes for a in node.attributes}
     return _digest(*sorted(_value(names.get(key) or key, np.asarray(v)) for key, v in values.items()))
 
@@ -158,12 +155,9 @@ class _Nodes:
         self._function = function
         self._whole = b""
         if any(node.op == _BACK_EDGE for node in self._nodes.values()):
-            self._whole = _digest(
-                *(
-                    _digest(name, node.op, *sorted(node.input), *self._attributes(node))
-                    for name, node in sorted(self._nodes.items())
-                )
-            )
+            ordered = sorted(self._nodes.items())
+            parts = (_digest(name, n.op, *sorted(n.input), *self._attributes(n)) for name, n in ordered)
+            self._whole = _digest(*parts)
 
     def input(self, reference: str) -> bytes:
         """Digest of the value, or the control edge, that a reference names."""

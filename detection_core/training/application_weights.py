@@ -282,10 +282,8 @@ def load_application(
     try:
         model.load_weights(path)
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        if known := as_user_error(error):
-            raise known from error
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(
+        raise as_user_error(error) or ModelError(
             f"expected the weights of {application} without its classifying layers, found something else"
             f" ({reason}); remove it to fetch it again",
             where=path,
