@@ -111,8 +111,13 @@ def export_tflite_config(
         DataError: if there is nothing to measure on.
         ExportError: if the detector cannot be converted.
     """
-    config, detector, candidates = _written(
-        model_dir, config, options, tflite_dir, quantized_model_dir, choice_config
+    config, detector, candidates = write_tflite_config(
+        model_dir,
+        config,
+        options,
+        tflite_dir=tflite_dir,
+        quantized_model_dir=quantized_model_dir,
+        choice_config=choice_config,
     )
     report = measure_parity(model_dir, candidates, config, detector.label_map, options)
     PARITY.write(parity_dir, report)
@@ -126,7 +131,8 @@ def write_tflite_config(
     *,
     tflite_dir: str,
     quantized_model_dir: str = "",
-) -> None:
+    choice_config: PipelineConfig | None = None,
+) -> tuple[CheckedConfig, LoadedDetector, list[Candidate]]:
     """Write `model_FORMAT.tflite` and labels.txt without measuring.
 
     Args:
@@ -136,23 +142,15 @@ def write_tflite_config(
         options: what to write; options of measuring are ignored.
         tflite_dir: folder to write.
         quantized_model_dir: as in `export_tflite_config`.
+        choice_config: as in `export_tflite_config`.
+
+    Returns:
+        The detector's config with the other's readers, the detector, and the files to measure.
 
     Raises:
         ContractError: if a folder is not a detector folder.
         ExportError: if the detector cannot be converted.
     """
-    _written(model_dir, config, options, tflite_dir, quantized_model_dir)
-
-
-def _written(
-    model_dir: str,
-    config: PipelineConfig,
-    options: TFLiteExportOptions,
-    tflite_dir: str,
-    quantized_model_dir: str,
-    choice_config: PipelineConfig | None = None,
-) -> tuple[CheckedConfig, LoadedDetector, list[Candidate]]:
-    """Write the files; return the detector's config with the other's readers, the detector, and the files."""
     avoid_slow_fusions()
     detector = load_detector(model_dir, kinds=("float",))
     choice_config = with_readers_of(detector.config, choice_config or evaluating_training(config))
