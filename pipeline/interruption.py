@@ -36,9 +36,8 @@ def run_program(main: Callable[[], int]) -> int:
     itself, such as a training that saves its state, gets enough time. `main` returns the exit code, one of
     `EXIT_CODES` after an interruption.
     """
-    signals = _Signals()
     try:
-        signals.take_over()
+        _Signals().take_over()
         code = main()
     except (KeyboardInterrupt, SystemExit) as error:
         code = interrupted_by(error)
@@ -134,6 +133,5 @@ def _announce(number: int) -> None:
 
 
 def _active_stop_signal() -> Any:
-    module = sys.modules.get(_STOP_SIGNAL)
-    active = getattr(module, "active", None)  # None during its import
+    active = getattr(sys.modules.get(_STOP_SIGNAL), "active", None)  # None during its import
     return active[-1] if active else None

@@ -126,8 +126,7 @@ def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
 def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None:
     """Refuse a threshold on an unknown metric; ConfigError names the key and the nearest metric."""
     for name in ("thresholds", "quantized_thresholds"):
-        thresholds = getattr(settings.evaluate, name)
-        check_metric_names(thresholds, config.eval_config, f"evaluate.{name}")
+        check_metric_names(getattr(settings.evaluate, name), config.eval_config, f"evaluate.{name}")
 
 
 def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) -> None:

@@ -39,9 +39,7 @@ class Table:
     def __str__(self) -> str:
         rows = [[_one_line(cell) for cell in row] for row in self.rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = (
-            _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
-        )
+        lines = (_GAP.join(map(str.ljust, row, widths)) for row in rows)
         return "\n".join(line.rstrip() for line in lines)
 
 

@@ -23,7 +23,6 @@ def run(job: BaselineResolverJob) -> None:
         files.write_text(os.path.join(job.baseline, ABSENT), "")
         _logger.info("baseline | none is deployed at %s", job.push_destination)
         return
-    destination = PushDestination(job.push_destination)
     with files.atomic_dir(os.path.join(job.baseline, "Format-Serving")) as folder:
-        version = destination.fetch(int(job.baseline_version), folder)
+        version = PushDestination(job.push_destination).fetch(int(job.baseline_version), folder)
     _logger.info("baseline | version %s", version.number)

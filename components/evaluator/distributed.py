@@ -132,16 +132,11 @@ def join_parts(
     ordered = sorted(parts, key=lambda part: part.place)
     first = ordered[0]
     lengths = (len(next(iter(part.measured.values())).images) for part in ordered[:-1])
-    starts = list(itertools.accumulate(lengths, initial=0))
+    placed = list(zip(ordered, itertools.accumulate(lengths, initial=0), strict=True))
     measured = {name: join_measurements([part.measured[name] for part in ordered]) for name in first.measured}
     matched = {
         name: {
-            shape: join_tables(
-                [
-                    part.matched[name][shape].shifted(start)
-                    for part, start in zip(ordered, starts, strict=True)
-                ]
-            )
+            shape: join_tables([part.matched[name][shape].shifted(start) for part, start in placed])
             for shape in tables
         }
         for name, tables in first.matched.items()

@@ -131,14 +131,13 @@ class RejectedRecords(_Rows[Rejection]):
         return (Rejection(*json.loads(fields)) for (fields,) in rows)
 
 
+_plain: Callable[..., Any] = tuple  # marshal takes no named tuples
+
+
 def pack_record(image: AnnotatedImage) -> bytes:
     """Return an image with `marshal`, whose format the workers know: Beam requires one version of Python."""
     objects, labels = list(map(_object_fields, image.objects)), list(map(_plain, image.labels))
     return marshal.dumps(_plain(image._replace(objects=objects, labels=labels)))
-
-
-def _plain(fields: tuple[Any, ...]) -> Any:
-    return tuple(fields)  # marshal takes no named tuples
 
 
 def read_record(fields: tuple[Any, ...]) -> AnnotatedImage:

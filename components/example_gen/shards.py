@@ -95,12 +95,11 @@ def write_shard(task_path: str) -> int:
     # Unpack images one by one: the garbage collector would traverse millions of boxes every time.
     packed = io.BytesIO(files.read_bytes(task_path))
     task = marshal.load(packed)
-    folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
     counts, rejected, decoding = Counts(), [], DECODINGS[task["decode"]]
     keypoints = make_layout(task["keypoint_names"])
     tiles = tile_options(task["tiles"]) if task["split"] == TRAIN else None
-    path = files.join(folder, f"Split-{task['split']}", name)
+    path = files.join(task["shards"] or task["folder"], f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
         for number in range(task["records"]):
             record = read_record(marshal.load(packed))

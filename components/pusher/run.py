@@ -79,18 +79,16 @@ def _decide(job: PusherJob) -> PushReport:
             return _pushed(destination, current)
         reason = f"the same model is deployed as version {current.number}"
         return PushReport(pushed=False, version=current.number, reasons=[reason])
-    # Concurrent runs: this one was not compared with the version that the other has published.
-    onto = job.baseline_version if job.run_key else None
-    extras = _extras(job, source, measured)
     try:
         version = destination.publish(
             source,
             job.tflite,
             version,
             job.keep_versions,
-            onto=onto,
+            # Concurrent runs: this one was not compared with the version that the other has published.
+            onto=job.baseline_version if job.run_key else None,
             again=False,
-            extras=extras,
+            extras=_extras(job, source, measured),
             sign=functools.partial(_sign, job),
         )
     except RolledBack as e:

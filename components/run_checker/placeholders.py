@@ -89,8 +89,7 @@ def _value(match: re.Match[str], values: RunValues, where: str) -> str:
         return _filled(values.run_id, match.group(), where)
     moment = values.current_time
     if name == "ScheduledTime":
-        text = _filled(values.scheduled_time, match.group(), where)
-        moment = _moment(text, where)
+        moment = _moment(_filled(values.scheduled_time, match.group(), where), where)
     return format_time(moment, _LAYOUT if layout is None else layout)
 
 

@@ -115,8 +115,7 @@ def _starting_weights(job: RunCheckerJob) -> str:
     """
     try:
         start = "" if job.warm_start == DEPLOYED else job.warm_start
-        found = starting_files(start, job.fine_tune_checkpoint, mirror=job.weights_mirror)
-        return fingerprint_files(found)
+        return fingerprint_files(starting_files(start, job.fine_tune_checkpoint, mirror=job.weights_mirror))
     except ModelError:
         if job.warm_start != DEPLOYED:
             raise
@@ -129,8 +128,7 @@ def _run_key(job: RunCheckerJob, found: Mapping[str, str]) -> str:
     # Exclude times, folders and mirrors, which do not change the results.
     for name in ("push_destination", "work_dir", "scheduled_time", "run_id", "weights_mirror"):
         del asked[name]
-    text = json.dumps([asked, found], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([asked, found], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _baseline_and_token(destination: PushDestination, key: str) -> tuple[str, str]:

@@ -82,9 +82,8 @@ def resample(
     drawn = _draw(len(split.counted), options)
     found = _measured(split, measures, drawn)
     other = _measured(baseline, measures, drawn) if baseline else {}
-    images = len(split.counted)
     return {
-        metric: Resampled(values=values, baseline=other.get(metric), images=images)
+        metric: Resampled(values=values, baseline=other.get(metric), images=len(split.counted))
         for metric, values in found.items()
     }
 
@@ -98,8 +97,7 @@ def known_intervals(resampled: Mapping[str, Resampled]) -> dict[str, MetricInter
 def _draw(images: int, options: BootstrapOptions) -> np.ndarray:
     """Return the count of each image in each resample, float32 [resamples, images]."""
     rng = np.random.default_rng(options.seed)
-    counts = rng.multinomial(images, np.full(images, 1 / images), size=options.resamples)
-    return counts.astype(np.float32)
+    return rng.multinomial(images, np.full(images, 1 / images), size=options.resamples).astype(np.float32)
 
 
 def _measured(

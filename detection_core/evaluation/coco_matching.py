@@ -109,12 +109,8 @@ def unpack(bits: np.ndarray) -> np.ndarray:
 
 def join_tables(tables: Sequence[MatchTable]) -> MatchTable:
     """Join tables of different images; the result does not depend on their order."""
-    joined = MatchTable(
-        **{
-            field.name: np.concatenate([getattr(table, field.name) for table in tables])
-            for field in dataclasses.fields(MatchTable)
-        }
-    )
+    names = (field.name for field in dataclasses.fields(MatchTable))
+    joined = MatchTable(**{n: np.concatenate([getattr(table, n) for table in tables]) for n in names})
     rows = np.lexsort((joined.rank, joined.label, joined.image))
     return joined.take(rows, np.argsort(joined.object_image, kind="stable"))
 

@@ -18,15 +18,14 @@ def make_curves(split: EvaluatedSplit, score_threshold: float) -> evaluation.Cur
     """
     coco = split.compared
     map_50 = coco.summarise(SUMMARIES[evaluation.MAP_50], range(len(coco.classes)))
+    matrix = confusion_matrix(split, score_threshold).tolist()
     return evaluation.Curves(
         iou_type=coco.kind.iou_type,
         iou_threshold=IOU_THRESHOLD,
         score_threshold=score_threshold,
         map50=map_50 if evaluation.is_measured(map_50) else None,
         classes=[_class_curve(split, k, score_threshold) for k in range(len(coco.classes))],
-        confusion=evaluation.Confusion(
-            labels=[*coco.names, BACKGROUND], matrix=confusion_matrix(split, score_threshold).tolist()
-        ),
+        confusion=evaluation.Confusion(labels=[*coco.names, BACKGROUND], matrix=matrix),
     )
 
 

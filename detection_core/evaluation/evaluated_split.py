@@ -66,8 +66,7 @@ class EvaluatedSplit:
 
     def part(self, places: np.ndarray) -> "EvaluatedSplit":
         """Return some images, by rising place, without pixels; they are not matched again."""
-        images = tuple(self.images[place] for place in places)
-        part = dataclasses.replace(self, images=images, pixels=tuple)
+        part = dataclasses.replace(self, images=tuple(self.images[place] for place in places), pixels=tuple)
         part.tables.update({shape: table.of_images(places) for shape, table in self.tables.items()})
         return part
 

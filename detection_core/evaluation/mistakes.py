@@ -97,8 +97,7 @@ def _explain_miss(split: EvaluatedSplit, index: int, row: int) -> str:
     label = int(image.truth.classes[row])
     ymin, xmin, ymax, xmax = to_px(image.truth.boxes[row : row + 1], image.truth)[0]
     missed = f"{class_names[label]}, {xmax - xmin:.0f} x {ymax - ymin:.0f} px"
-    overlaps = match.overlaps[:, row]
-    near = np.flatnonzero(overlaps >= IOU_THRESHOLD)
+    near = np.flatnonzero(match.overlaps[:, row] >= IOU_THRESHOLD)
     if not near.size:
         return f"{missed}: nothing was found there"
     best = int(near[0])  # detections are sorted by descending score

@@ -36,8 +36,7 @@ def only_labelled(image: EvaluatedImage) -> EvaluatedImage:
     if not image.truth.labelled.size:
         return image
     found = image.detections
-    kept = np.isin(found.classes, image.labelled_classes)
-    return dataclasses.replace(image, detections=found.take(kept))
+    return dataclasses.replace(image, detections=found.take(np.isin(found.classes, image.labelled_classes)))
 
 
 def to_px(boxes: np.ndarray, truth: Instances) -> np.ndarray:

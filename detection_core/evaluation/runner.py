@@ -139,9 +139,8 @@ def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
         )
     ensemble = find_ensemble(path)
     if ensemble is not None:
-        load_member = functools.partial(load_runner, threads=threads, trust=trust)
         runner: Runner = capability("detection_core.optional.ensembles").load_ensemble(
-            path, ensemble, load_member
+            path, ensemble, functools.partial(load_runner, threads=threads, trust=trust)
         )
         return runner
     kind = os.path.splitext(path)[1].lower()

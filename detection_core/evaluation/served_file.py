@@ -1,5 +1,6 @@
 """Call a SavedModel like its clients, batches in and boxes in pixels out, and a .tflite file likewise."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -102,13 +103,8 @@ class ServedModel:
 
 def stacked(images: Sequence[np.ndarray]) -> list[list[int]]:
     """Return the indices of images that fit into one array: runs of equal shape, in order."""
-    groups: list[list[int]] = []
-    for place, image in enumerate(images):
-        if groups and images[groups[-1][-1]].shape == image.shape:
-            groups[-1].append(place)
-        else:
-            groups.append([place])
-    return groups
+    by_shape = itertools.groupby(range(len(images)), lambda place: images[place].shape)
+    return [list(places) for _, places in by_shape]
 
 
 _HALF_RANGE = 127.5
@@ -139,8 +135,7 @@ class ServedFile:
         self._resizer = _resizer(values) if values and self.is_automl else None
         normalisation = _normalisation(values) if values and self.is_automl else None
         self._runner = TFLiteRunner(path, threads=os.cpu_count() or 1, normalisation=normalisation)
-        labels = described.labels if described else ()
-        self.label_map = dict(enumerate(labels, start=FIRST_CLASS))
+        self.label_map = dict(enumerate(described.labels if described else (), start=FIRST_CLASS))
         self.signatures: dict[str, Any] = {}
 
     def __call__(self, images: np.ndarray) -> BatchDetections:

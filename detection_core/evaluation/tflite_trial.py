@@ -9,8 +9,6 @@ import functools
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 from detection_core.errors import ModelError
 from detection_core.python_process import python_command, python_environment
@@ -38,10 +36,9 @@ def try_tflite(content: bytes, *, where: str = "", threads: int = 1) -> None:
 @functools.lru_cache(maxsize=64)
 def _trial(content: bytes, threads: int) -> str:
     """Return an error text; "" if nothing failed."""
-    command = [*python_command(__name__), str(threads)]
     try:
         done = subprocess.run(
-            command,
+            [*python_command(__name__), str(threads)],
             input=content,
             capture_output=True,
             check=False,
@@ -70,17 +67,14 @@ def _limit(size: int) -> None:
         file.write("1000")
 
 
-def _interpreters(content: bytes, threads: int) -> Iterator[Any]:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    for resolver in (OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.AUTO):
-        yield Interpreter(model_content=content, num_threads=threads, experimental_op_resolver_type=resolver)
-
-
 def _run(content: bytes, threads: int) -> None:
     import numpy as np
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    for interpreter in _interpreters(content, threads):
+    for kind in (OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.AUTO):
+        interpreter = Interpreter(
+            model_content=content, num_threads=threads, experimental_op_resolver_type=kind
+        )
         interpreter.allocate_tensors()
         for details in interpreter.get_input_details():
             noise = np.random.default_rng(0).integers(0, 127, details["shape"])

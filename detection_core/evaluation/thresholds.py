@@ -144,7 +144,11 @@ def _judge(
         text = f"{threshold.metric} could not be measured: no objects of that kind in the split"
     else:
         passed, reason = KINDS[threshold.kind](value, threshold.bound, baseline)
-        interval = _interval(threshold, baseline, resampled)
+        found = resampled.interval(threshold.confidence or LEVEL) if resampled else None
+        if found and threshold.kind != MIN_CHANGE:
+            interval = found.value
+        elif found and baseline is not None:
+            interval = found.change
         if interval:
             low, high = interval
             may_hold = low <= threshold.bound if threshold.kind == UPPER_BOUND else high >= threshold.bound
@@ -163,20 +167,6 @@ def _judge(
         passed=passed,
         text=text,
     )
-
-
-def _interval(
-    threshold: Threshold, baseline: float | None, resampled: Resampled | None
-) -> tuple[float, float] | None:
-    """Return the confidence interval of the value, or of the change, that the threshold bounds."""
-    if resampled is None:
-        return None
-    found = resampled.interval(threshold.confidence or LEVEL)
-    if found is None:
-        return None
-    if threshold.kind == MIN_CHANGE:
-        return found.change if baseline is not None else None
-    return found.value
 
 
 def _noise(threshold: Threshold, interval: tuple[float, float] | None, within_noise: bool) -> str:

@@ -166,8 +166,7 @@ def _find(
     grouped = _grouped(truth, options)
     single, groups = chosen & ~grouped, chosen & grouped
     overlaps = overlaps_of(found, truth, single, fraction=False) * free[:, np.newaxis]
-    difficult = (truth.difficult & options.difficult)[single]
-    counts, hits = _match(overlaps, difficult, options.iou_threshold)
+    counts, hits = _match(overlaps, (truth.difficult & options.difficult)[single], options.iou_threshold)
     fractions = overlaps_of(found, truth, groups, fraction=True)
     # Those that lie in a group found no single object.
     in_group: np.ndarray = np.zeros(len(fractions), bool)

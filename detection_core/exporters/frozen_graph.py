@@ -34,10 +34,9 @@ def frozen_graph(function: Any, input_name: str) -> bytes:
     names = sorted(function.structured_outputs)
     (fed,) = frozen.inputs
     with tf.Graph().as_default() as graph:
-        placeholder = tf.compat.v1.placeholder(fed.dtype, fed.shape, name=input_name)
         outputs = tf.import_graph_def(
             frozen.graph.as_graph_def(),
-            input_map={fed.name: placeholder},
+            input_map={fed.name: tf.compat.v1.placeholder(fed.dtype, fed.shape, name=input_name)},
             return_elements=[output.name for output in frozen.outputs],
             name="",
         )

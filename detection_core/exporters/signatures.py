@@ -129,8 +129,7 @@ def served_images(batch: tf.Tensor, served: ServedInput, resizer: Resizer) -> Im
         return resized.image, resized.true_size, tf.shape(image)[:2]
 
     size = tf.TensorSpec([2], tf.int32)
-    shape = [*resizer.static_shape[:2], served.channels]
-    specs = tf.TensorSpec(shape, tf.float32), size, size
+    specs = tf.TensorSpec([*resizer.static_shape[:2], served.channels], tf.float32), size, size
     # A batch of one, the usual request, needs no loop.
     if batch.shape[0] == 1:
         parts = [part[tf.newaxis] for part in prepare(batch[0])]
@@ -180,8 +179,7 @@ def serving_function(
     """
 
     def outputs(images: Images) -> dict[str, tf.Tensor]:
-        found = model.serving_outputs(images)
-        return found | {name: _tensor(name) for name in additional}
+        return model.serving_outputs(images) | {name: _tensor(name) for name in additional}
 
     served = find_input_type(input_type, model.channels)
     return images_function(outputs, resizer, served, batch_size=batch_size)

@@ -90,7 +90,7 @@ def restore_biases(content: bytes, float_content: bytes) -> bytes:
     return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
 
 
-def _convolutions(model: Any, source: Any) -> list[_Convolution]:
+def _convolutions(model: Any, source: Any) -> Iterator[_Convolution]:
     """Pair the convolutions of both files, which are in the same order."""
     quantized, plain = _weighted(model), _weighted(source)
     if [kind for kind, _ in quantized] != [kind for kind, _ in plain]:
@@ -99,7 +99,6 @@ def _convolutions(model: Any, source: Any) -> list[_Convolution]:
             " leave int16x8 out, and report it with the model's pipeline.config",
             where="formats",
         )
-    found = []
     for (kind, operator), (_, float_operator) in zip(quantized, plain, strict=True):
         kernel, bias = _KERNEL_AND_BIAS[kind]
         tensors = model.subgraphs[0].tensors
@@ -109,18 +108,14 @@ def _convolutions(model: Any, source: Any) -> list[_Convolution]:
             continue  # still in float32
         tensors[operator.inputs[bias]].buffer = len(model.buffers)  # a separate one
         model.buffers.append(BufferT())
-        place = operator.inputs[_INPUTS.get(kind, 0)]
-        found.append(
-            _Convolution(
-                input=tensors[place],
-                kernel=tensors[operator.inputs[kernel]],
-                bias=tensors[operator.inputs[bias]],
-                output=tensors[operator.outputs[0]],
-                float_kernel=_constant(source, float_operator.inputs[kernel]),
-                float_bias=_constant(source, float_operator.inputs[bias]).ravel(),
-            )
+        yield _Convolution(
+            input=tensors[operator.inputs[_INPUTS.get(kind, 0)]],
+            kernel=tensors[operator.inputs[kernel]],
+            bias=tensors[operator.inputs[bias]],
+            output=tensors[operator.outputs[0]],
+            float_kernel=_constant(source, float_operator.inputs[kernel]),
+            float_bias=_constant(source, float_operator.inputs[bias]).ravel(),
         )
-    return found
 
 
 def _weighted(model: Any) -> list[tuple[str, Any]]:
@@ -207,9 +202,8 @@ def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
         recipe, operations = package.recipe_manager.RecipeManager(), package.qtyping.TFLOperationName
         for kind in sorted({_NAMES.get(o.name, o.name) for o in network}):
             if kind in operations.__members__:
-                operation = operations[kind]
                 recipe.add_static_config(
-                    regex=scope, operation_name=operation, activation_num_bits=16, weight_num_bits=8
+                    regex=scope, operation_name=operations[kind], activation_num_bits=16, weight_num_bits=8
                 )
         # Ranges are the extremes of all images: with 65536 values no clipping is needed. One thread,
         # for reproducible sums.

@@ -63,8 +63,7 @@ def write_warm_up(
     count = 0
     with tf.io.TFRecordWriter(path) as writer:
         for example in examples:
-            value = served_value(example, served)
-            batch = tf.repeat(value[tf.newaxis], batch_size, axis=0)
+            batch = tf.repeat(served_value(example, served)[tf.newaxis], batch_size, axis=0)
             writer.write(prediction_log({name: batch}, model=model, signature=signature))
             count += 1
     if not count:

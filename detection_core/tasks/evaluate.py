@@ -351,8 +351,7 @@ def own_config(model_path: str) -> PipelineConfig:
     """
     if is_results(model_path):
         sets, keypoints = metric_sets_of(model_path)
-        masks = not MASK_SETS.isdisjoint(sets)
-        return config_of_results(sets, masks=masks, keypoints=keypoints)
+        return config_of_results(sets, masks=not MASK_SETS.isdisjoint(sets), keypoints=keypoints)
     path = find_extra(model_path, PIPELINE_CONFIG)
     return parse_pipeline_config(files.read_text(path), path) if path else PipelineConfig()
 

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from detection_core.artifacts import detector as layout
@@ -109,8 +109,7 @@ def _automl_functions(detector: LoadedDetector, options: SavedModelOptions) -> d
             where="signatures",
         )
     model = configured_model(detector.config)
-    resizer = model.build_resizer()
-    return automl_functions(detector.model, model.family, resizer, options.batch_size or None)
+    return automl_functions(detector.model, model.family, model.build_resizer(), options.batch_size or None)
 
 
 def _portable_functions(detector: LoadedDetector, options: SavedModelOptions) -> dict[str, Any]:
@@ -186,26 +185,24 @@ def export_saved_model(
     checkpoint = layout.extra_file(model_dir, layout.CHECKPOINT).rpartition("/")[0]
     files.copy_tree(checkpoint, files.join(output_dir, CHECKPOINT_DIR))
     if options.frozen_graph:
-        graph = _frozen(functions[SERVING_DEFAULT], options)
+        function, portable = functions[SERVING_DEFAULT], options.signatures in PORTABLE
+        graph = frozen_graph(function, PORTABLE_INPUT if portable else options.input_type)
+        if portable:  # for importers that do not fold constants
+            graph = plain_graph(graph, function.structured_outputs)
         files.write_bytes(files.join(output_dir, FROZEN_GRAPH), graph)
     _logger.info("export | SavedModel with %s written to %s", ", ".join(functions), saved_model)
     return saved_model
-
-
-def _frozen(function: Any, options: SavedModelOptions) -> bytes:
-    """Freeze a function; rewrite a portable one for importers that do not fold constants."""
-    if options.signatures not in PORTABLE:
-        return frozen_graph(function, options.input_type)
-    return plain_graph(frozen_graph(function, PORTABLE_INPUT), function.structured_outputs)
 
 
 def _write_warm_up(
     folder: str, function: Any, detector: LoadedDetector, options: SavedModelOptions, examples_dir: str
 ) -> None:
     (name,) = function.structured_input_signature[1] or [function.structured_input_signature[0][0].name]
+    record_files = expand_patterns([split_pattern(examples_dir, options.warm_up_split)], where=examples_dir)
+    examples = (record for file in record_files for record in read_records(file).as_numpy_iterator())
     count = write_warm_up(
         folder,
-        itertools.islice(_examples(examples_dir, options.warm_up_split), options.warm_up_requests),
+        itertools.islice(examples, options.warm_up_requests),
         find_input_type(options.input_type, detector.model.channels),
         name=name,
         model=detector.info.name,
@@ -213,8 +210,3 @@ def _write_warm_up(
         batch_size=options.batch_size or 1,
     )
     _logger.info("export | %d requests to warm up with", count)
-
-
-def _examples(examples_dir: str, split: str) -> Iterator[bytes]:
-    for file in expand_patterns([split_pattern(examples_dir, split)], where=examples_dir):
-        yield from read_records(file).as_numpy_iterator()

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import logging
 import math
@@ -126,9 +127,8 @@ def predict(
         write_formats(drawing.formats, output_dir, usable, drawing.names, model_path)
         if COCO in drawing.formats:
             _write_coco_results(output_dir, {r.image: ids[r.image] for r in usable.values()}, journal)
-    failed = [result for result in results if result.error]
-    if options.needs_one and failed and len(failed) == len(results):
-        raise DataError(failed[0].error, where=failed[0].image)
+    if options.needs_one and results and all(result.error for result in results):
+        raise DataError(results[0].error, where=results[0].image)
     return results
 
 
@@ -174,15 +174,10 @@ def _batches(
     images: Iterable[tuple[str, str | np.ndarray]], journal: Journal, size: int
 ) -> Iterator[list[_Loaded]]:
     """Yield the images in order; those of a batch have one size."""
-    batch: list[_Loaded] = []
-    for source, given in images:
-        loaded = _load(source, given, journal)
-        if batch and (len(batch) == size or np.shape(batch[0].pixels) != np.shape(loaded.pixels)):
+    loaded = (_load(source, given, journal) for source, given in images)
+    for _, same in itertools.groupby(loaded, lambda image: np.shape(image.pixels)):
+        while batch := list(itertools.islice(same, size)):
             yield batch
-            batch = []
-        batch.append(loaded)
-    if batch:
-        yield batch
 
 
 def _predict_each(
@@ -197,8 +192,7 @@ def _predict_each(
     with Progress("predict", total=len(stems), unit="image") as progress:
         for batch in batches:
             pixels = {image.source: image.pixels for image in batch if image.pixels is not None}
-            found = detect_batch(runner, list(pixels.values()), list(pixels))
-            for image in found:
+            for image in detect_batch(runner, list(pixels.values()), list(pixels)):
                 source = image.source_id
                 result = _prediction(pixels[source], image, stems[source], drawing)
                 entries = coco_entries(image, 0) if COCO in drawing.formats else []

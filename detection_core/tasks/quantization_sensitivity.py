@@ -144,8 +144,7 @@ def coco_metrics_of(
     resizer = configured_model(config).build_resizer()
     runners = {name: SignatureRunner(serving_function(m, resizer), name) for name, m in models.items()}
     found = measure(runners, iterate_truth(config, label_map=labels), labels, job=job, total=total)
-    names = labels.class_names
-    return {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
+    return {name: evaluate_coco(one.images, labels.class_names).metrics() for name, one in found.items()}
 
 
 def _known(metrics: Mapping[str, float]) -> dict[str, float | None]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -83,7 +83,7 @@ def bench_saved_models(paths: Sequence[str], options: ServingBenchOptions) -> li
     return [timing for path in paths for timing in _bench(path, options)]
 
 
-def _bench(path: str, options: ServingBenchOptions) -> list[ServingTiming]:
+def _bench(path: str, options: ServingBenchOptions) -> Iterator[ServingTiming]:
     began = time.perf_counter()
     model = ServedModel(path, trust=options.trust)
     load_ms = (time.perf_counter() - began) * 1000
@@ -95,25 +95,21 @@ def _bench(path: str, options: ServingBenchOptions) -> list[ServingTiming]:
             where=path,
         )
     noise = np.random.default_rng(0).integers(0, 256, (max(sizes), *options.image_size, 3)).astype(np.uint8)
-    timings = []
     for size in sizes:
         times = time_requests(model, tf.constant(noise[:size]), options.runs + _WARM_UP_RUNS)
         first, timed = times[0], times[_WARM_UP_RUNS:]
         p50, p90, p99 = (float(np.percentile(timed, share)) for share in (50, 90, 99))
-        timings.append(
-            ServingTiming(
-                path=path,
-                batch_size=size,
-                runs=options.runs,
-                load_ms=load_ms,
-                first_ms=first,
-                p50_ms=p50,
-                p90_ms=p90,
-                p99_ms=p99,
-                images_per_second=1000 * size / float(np.mean(timed)),
-            )
+        yield ServingTiming(
+            path=path,
+            batch_size=size,
+            runs=options.runs,
+            load_ms=load_ms,
+            first_ms=first,
+            p50_ms=p50,
+            p90_ms=p90,
+            p99_ms=p99,
+            images_per_second=1000 * size / float(np.mean(timed)),
         )
-    return timings
 
 
 def time_requests(model: ServedModel | ServedFile, images: tf.Tensor, runs: int) -> list[float]:
@@ -121,7 +117,6 @@ def time_requests(model: ServedModel | ServedFile, images: tf.Tensor, runs: int)
     times = []
     for _ in range(runs):
         began = time.perf_counter()
-        outputs = model.run(images)
-        next(iter(outputs.values())).numpy()  # wait for the result
+        next(iter(model.run(images).values())).numpy()  # wait for the result
         times.append((time.perf_counter() - began) * 1000)
     return times

@@ -106,8 +106,7 @@ class ServingDriver:
                 check_made_with(config, params, model_name or "", where="model_params")
             elif params:
                 _logger.warning("model_params without effect on %s: %s", path, ", ".join(params))
-        names = resolve_label_map((model_params or {}).get(_LABEL_MAP))
-        driver.label_map = names or driver.label_map
+        driver.label_map = resolve_label_map((model_params or {}).get(_LABEL_MAP)) or driver.label_map
         return driver
 
     def load(

@@ -128,8 +128,7 @@ class _Watched:
         """Measure a checkpoint; return whether it still existed."""
         parts = {"model": self._model} | ({"moving_average": self._average} if self._average else {})
         with ScratchFolder() as scratch:
-            copied = self._copy(step, scratch)
-            if not copied or not TrainingCheckpoints(parts, scratch).restore(step):
+            if not self._copy(step, scratch) or not TrainingCheckpoints(parts, scratch).restore(step):
                 self._passed_over.add(step)
                 return False
         options = self._validation.options
@@ -190,9 +189,8 @@ def _trainings(work_dir: str) -> list[str]:
     """Return the given training folder, otherwise the unfinished ones below it."""
     if files.exists(files.join(work_dir, PIPELINE_CONFIG)):
         return [work_dir]
-    below = [
-        files.join(work_dir, name) for name in (files.list_dir(work_dir) if files.is_dir(work_dir) else ())
-    ]
+    names = files.list_dir(work_dir) if files.is_dir(work_dir) else ()
+    below = [files.join(work_dir, name) for name in names]
     found = [folder for folder in below if files.exists(files.join(folder, PIPELINE_CONFIG))]
     unfinished = [folder for folder in found if not files.exists(files.join(folder, FINISHED))]
     return unfinished or found

@@ -97,8 +97,7 @@ def check_kubernetes(cluster: Cluster) -> Iterator[Finding]:
 @visible
 def check_namespace(cluster: Cluster) -> Iterator[Finding]:
     """Check the namespace of the runs."""
-    found = cluster.kube.get(f"/api/v1/namespaces/{cluster.namespace}")
-    if found is None:
+    if cluster.kube.get(f"/api/v1/namespaces/{cluster.namespace}") is None:
         yield problem(
             f"{cluster.namespace}: there is none",
             "choose another with --namespace, or make it (a profile; or kubectl apply -k k8s/overlays/...)",
@@ -111,9 +110,8 @@ def check_kinds(cluster: Cluster) -> Iterator[Finding]:
     """Check the kinds that runs, schedules and the manifests of k8s/ need."""
     for kind in KINDS:
         answer = cluster.kube.get(f"/apis/{kind.group}/{kind.version}") or {}
-        there = any(r.get("name") == kind.plural for r in answer.get("resources", ()))
         what = f"{kind.name} {kind.version}"
-        if there:
+        if any(r.get("name") == kind.plural for r in answer.get("resources", ())):
             yield ok(what)
             continue
         missing = problem if kind.always else note

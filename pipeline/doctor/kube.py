@@ -55,9 +55,8 @@ class Kube:
         return self._review("SubjectAccessReview", spec)
 
     def _review(self, kind: str, spec: dict[str, Any]) -> bool:
-        path = f"/apis/authorization.k8s.io/v1/{kind.lower()}s"
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        answer = self._call("POST", path, body=body) or {}
+        answer = self._call("POST", f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body=body) or {}
         return bool(answer.get("status", {}).get("allowed"))
 
     def _call(self, method: str, path: str, query: Any = (), body: Any = None) -> dict[str, Any] | None:

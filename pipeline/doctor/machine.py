@@ -265,8 +265,7 @@ def check_engine(machine: Machine) -> Iterator[Finding]:
         if shutil.which(name) is None:
             continue
         version = _output(name, "version", "--format", "{{.Server.Version}}") or _output(name, "--version")
-        serves = _output(name, "info") is not None
-        if serves:
+        if _output(name, "info") is not None:
             yield ok(f"{name} {version or ''}".strip())
             return
         yield note(

@@ -35,8 +35,7 @@ class Hardware:
 
 def look_at_hardware() -> Hardware:
     """Detect this machine's hardware."""
-    machine = this_machine()
-    gpu, memory = gpu_memory(machine)
+    gpu, memory = gpu_memory(this_machine())
     return Hardware(
         processors=len(os.sched_getaffinity(0)), memory=memory if gpu else allowed_memory(), gpu=gpu
     )

@@ -66,11 +66,10 @@ def data_choices(
     yield _choice("data.path", layout.path, "")
     yield _choice("data.format", layout.format, layout.evidence)
     yield _choice("data.splits", dict(splits), why_splits)
-    rejected = sum(seen.rejected.values())
     limit, reason = 0.01, ""
     if seen.images < 1_000:
         limit, reason = 0.05, f"of {seen.images:,} images a few broken ones are more than a hundredth"
-    if rejected:
+    if sum(seen.rejected.values()):
         found = ", ".join(f"{count:,} {name}" for name, count in seen.rejected.items())
         reason = "; ".join(filter(None, (reason, f"found so far: {found}")))
     if reason:
@@ -141,10 +140,9 @@ def export_choices(seen: Survey, images: int) -> Iterator[Choice]:
             min(10 * -(-seen.most_objects // 10), MOST_OBJECTS),
             f"the fullest picture has {seen.most_objects:,} objects",
         )
-    drop = 0.03 if images < 500 else 0.02
     yield _choice(
         "export.max_map_drop",
-        drop,
+        0.03 if images < 500 else 0.02,
         f"accuracy that a file may lose; smaller differences are chance on {images:,} images",
     )
 

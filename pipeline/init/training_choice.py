@@ -95,10 +95,9 @@ def schedule(choices: tuple[Choice, ...]) -> Choice:
 
 
 def _boxes(seen: Survey) -> Choice:
-    most = min(max(_LEAST_BOXES, 10 * -(-seen.most_objects // 10)), MOST_OBJECTS)
     return Choice(
         path="train_config.max_number_of_boxes",
-        value=most,
+        value=min(max(_LEAST_BOXES, 10 * -(-seen.most_objects // 10)), MOST_OBJECTS),
         reason=f"the fullest picture has {seen.most_objects:,} objects; more are left out of a step",
         source="the data",
     )

@@ -157,9 +157,8 @@ class _Run:
             with self._live_report():
                 run_dag(self.dag, checks, self.workspace, self.info.run_id, self._observe)
         except BaseException as e:
-            status = "stopped" if interrupted_by(e) else "failed"
             try:
-                self._finish(status)
+                self._finish("stopped" if interrupted_by(e) else "failed")
             except OSError:
                 # Keep the first error: on a full disk, writing run.json fails too.
                 _logger.exception("run | its end could not be recorded in %s", self.settings.workspace)

@@ -65,8 +65,7 @@ def run_dag(
         Exception: any exception of the failing step; the cache keeps all earlier steps.
     """
     _logger.info("run | TFX is not installed; executions are recorded in %s", workspace.executions)
-    runner = _Runner(dag, checks, workspace, run_id)
-    run_steps(dag, runner.execute, observer)
+    run_steps(dag, _Runner(dag, checks, workspace, run_id).execute, observer)
 
 
 class _Runner:
@@ -85,8 +84,7 @@ class _Runner:
             name: os.path.join(source.step, source.output, self._made_by[source.step])
             for name, source in step.inputs.items()
         }
-        identity = [self._dag.name, step.component, parameters, inputs]
-        key = entry_key(json.dumps(identity, sort_keys=True))
+        key = entry_key(json.dumps([self._dag.name, step.component, parameters, inputs], sort_keys=True))
         folder = os.path.join(self._workspace.executions, step.id, key)
         state, found = StepStatus.CACHED, RECORD.find_usable(folder)
         if found is None or not all(map(os.path.isdir, self._outputs(step, found.run_id).values())):

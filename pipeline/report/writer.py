@@ -4,7 +4,7 @@ import dataclasses
 import datetime
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -108,7 +108,7 @@ def _context(run: RunInfo) -> dict[str, Any]:
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "steps": step_summary(run),
         "headline": _headline(run, pushed),
-        "tiles": unless_damaged(lambda: _tiles(evaluated, parity), "what is measured", []),
+        "tiles": unless_damaged(lambda: list(_tiles(evaluated, parity)), "what is measured", []),
         "evaluations": evaluated,
         "metric_table": metric_table(columns) if columns else None,
         "map_50": MAP_50,
@@ -162,18 +162,15 @@ def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
     return {"tone": "neutral", "text": "Not published", "why": why}
 
 
-def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> list[dict[str, str]]:
-    tiles = []
+def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> Iterator[dict[str, str]]:
     for entry in evaluated:
         metrics, images = entry.report.metrics, f"{entry.report.images} images of {entry.report.split}"
-        tiles.append(
-            {
-                "name": f"{entry.title}, mAP@.50",
-                "value": metric(metrics.get(MAP_50)),
-                "note": f"mAP {metric(metrics.get(MAP))}, {images}",
-            }
-        )
-        tiles += (
+        yield {
+            "name": f"{entry.title}, mAP@.50",
+            "value": metric(metrics.get(MAP_50)),
+            "note": f"mAP {metric(metrics.get(MAP))}, {images}",
+        }
+        yield from (
             {"name": f"{entry.title}, {what} mAP@.50", "value": metric(metrics[name]), "note": images}
             for what, name in SHAPE_MAP_50.items()
             if name in metrics
@@ -185,14 +182,11 @@ def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> l
             for what, name in SHAPE_MAP_50.items()
             if name in file.metrics
         )
-        tiles.append(
-            {
-                "name": f"{file.file}, mAP@.50",
-                "value": metric(file.metrics.get(MAP_50)),
-                "note": f"{shapes}{size(file.size_bytes)}{speed}",
-            }
-        )
-    return tiles
+        yield {
+            "name": f"{file.file}, mAP@.50",
+            "value": metric(file.metrics.get(MAP_50)),
+            "note": f"{shapes}{size(file.size_bytes)}{speed}",
+        }
 
 
 def step_summary(run: RunInfo) -> dict[str, Any]:
@@ -246,12 +240,10 @@ def _summary(
 
 def metric_columns(evaluated: list[EvaluationSummary]) -> list[tuple[str, Metrics]]:
     """Return (title, metrics) of each detector, and of the deployed one that is the first one's baseline."""
-    columns: list[tuple[str, Metrics]] = []
-    for number, entry in enumerate(evaluated):
-        columns.append((entry.title, entry.report.metrics))
-        # The quantized detector's baseline is the float one, which already has a column.
-        if entry.report.baseline and not number:
-            columns.append((BASELINE, entry.report.baseline))
+    columns = [(entry.title, entry.report.metrics) for entry in evaluated]
+    # The quantized detector's baseline is the float one, which already has a column.
+    if evaluated and evaluated[0].report.baseline:
+        columns.insert(1, (BASELINE, evaluated[0].report.baseline))
     return columns
 
 
@@ -303,8 +295,7 @@ def _pictures(folder: str) -> list[Picture]:
 def _loss_chart(history: list[model_run.HistoryLine], title: str) -> Chart | None:
     steps = [line.step for line in history]
     lines = [Line(label="total", x=steps, y=[line.loss for line in history], thick=True)]
-    names = sorted({name for line in history for name in line.losses} - {_TOTAL_LOSS})
-    for name in names:
+    for name in sorted({name for line in history for name in line.losses} - {_TOTAL_LOSS}):
         words = name.removeprefix("Loss/").removesuffix("_loss").replace("_", " ")
         values = [line.losses[name] for line in history if name in line.losses]
         if len(values) == len(history):
@@ -345,11 +336,10 @@ def unfinished_training(run: RunInfo, component: str) -> str:
     work = os.path.join(run.workspace, "work")
     if step is None or not os.path.isdir(work):
         return ""
-    began = _seconds(step.started)
     histories = [model_run.HISTORY.path(os.path.join(work, name)) for name in os.listdir(work)]
     written = {path: os.path.getmtime(path) for path in histories if os.path.exists(path)}
     newest = max(written, key=lambda path: written[path], default="")
-    return os.path.dirname(newest) if newest and written[newest] >= began else ""
+    return os.path.dirname(newest) if newest and written[newest] >= _seconds(step.started) else ""
 
 
 def _seconds(moment: str) -> float:

@@ -29,11 +29,6 @@ _LATEST_SECONDS = 2 * _NAP_SECONDS
 """A slot noticed later than this was missed; even a loaded machine is faster."""
 
 
-def utc_text(slot: datetime.datetime) -> str:
-    """Return a slot as RFC 3339, in UTC and to the second."""
-    return slot.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 @dataclasses.dataclass(eq=False)
 class LocalSchedule:
     """Runs a command whenever a trigger fires, until it is stopped.
@@ -96,9 +91,10 @@ class LocalSchedule:
             )
             return 0
         begun = time.monotonic()
+        slot_text = slot.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # RFC 3339
         # In a separate session Ctrl-C at the terminal reaches the run only through this process, once.
         self._run = subprocess.Popen(
-            [*self.command, "--scheduled-time", utc_text(slot)],
+            [*self.command, "--scheduled-time", slot_text],
             env=python_environment(),
             start_new_session=True,
         )

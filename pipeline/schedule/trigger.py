@@ -105,8 +105,7 @@ class Cron:
             date = wall.date() + datetime.timedelta(days=offset)
             if not self._allows(date):
                 continue
-            earliest = wall.time() if offset == 0 else datetime.time()
-            for time in self._times(earliest):
+            for time in self._times(wall.time() if offset == 0 else datetime.time()):
                 found = datetime.datetime.combine(date, time, zone)
                 if _exists(found) and found.timestamp() > moment.timestamp():
                     return found
@@ -278,13 +277,12 @@ def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: s
             f"expected one of schedule.cron (six fields, seconds first) and schedule.interval, found {found}",
             where="schedule",
         )
-    zone = find_zone(time_zone)
     trigger = Trigger(
+        zone=find_zone(time_zone),
         cron=parse_cron(cron, "schedule.cron") if cron else None,
         interval_seconds=parse_interval(interval, "schedule.interval") if interval else 0,
         start=parse_time(start, "schedule.start") if start else None,
         end=parse_time(end, "schedule.end") if end else None,
-        zone=zone,
     )
     if trigger.start and trigger.end and trigger.end <= trigger.start:
         raise ConfigError(f"expected an end after the start, found {start} to {end}", where="schedule.end")

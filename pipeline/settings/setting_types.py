@@ -6,6 +6,7 @@ import math
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -126,14 +127,10 @@ def _check_text(value: str, kept: str = "") -> str:
             "{expected}",
             {"expected": f"a text of at most {MAX_TEXT:,} characters", "found": f"{len(value):,}"},
         )
-    if any(c not in kept and _is_control(c) for c in value):
+    # Control characters and lone surrogates.
+    if any(c not in kept and unicodedata.category(c) in ("Cc", "Cs") for c in value):
         raise PydanticCustomError("rule", "{expected}", {"expected": "a text without control characters"})
     return value
-
-
-def _is_control(character: str) -> bool:
-    is_surrogate = "\ud800" <= character <= "\udfff"
-    return character < " " or "\x7f" <= character < "\xa0" or is_surrogate
 
 
 @dataclasses.dataclass(frozen=True)

@@ -85,8 +85,7 @@ def _problems(model: type[pydantic.BaseModel], details: ErrorDetails, prefix: st
     if kind == "missing":
         key = prefix + _join(at)
         return [(key, f"the key {key} is missing; add it")]
-    is_key = len(at) > 1 and at[-1] == _DICT_KEY
-    if is_key:
+    if len(at) > 1 and at[-1] == _DICT_KEY:
         at = at[:-1]
         key = prefix + ".".join(filter(None, (_join(at[:-1]), _key_text(details["input"]))))
         if kind == "string_type":

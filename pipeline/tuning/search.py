@@ -5,6 +5,7 @@ An interrupted search resumes from the journal of its trials.
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import warnings
@@ -125,6 +126,8 @@ def load_space(path: str) -> Space:
 
 
 JOURNAL = "trials.journal"
+# Hides Optuna's warnings about experimental features.
+_quiet = functools.partial(warnings.catch_warnings, action="ignore")
 _STUDY = "detflow"
 _REASON = "reason"
 
@@ -256,11 +259,10 @@ _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 
 def _record(trial: Any) -> TrialRecord:
     values = list(trial.intermediate_values.values())
-    score = trial.value if trial.state.name == "COMPLETE" else max(values, default=None)
     return TrialRecord(
         number=trial.number,
         state=_STATES.get(trial.state.name, "running"),
-        score=score,
+        score=trial.value if trial.state.name == "COMPLETE" else max(values, default=None),
         overrides=dict(trial.params),
         reason=trial.user_attrs.get(_REASON, ""),
     )
@@ -294,12 +296,3 @@ def _pruner(space: Space) -> Any:
     if space.pruner == "none":
         return optuna.pruners.NopPruner()
     return optuna.pruners.MedianPruner(n_startup_trials=space.startup_trials, n_warmup_steps=1)
-
-
-class _quiet(warnings.catch_warnings):
-    """Hide Optuna's warnings about experimental features."""
-
-    def __enter__(self) -> Any:
-        found = super().__enter__()
-        warnings.simplefilter("ignore")
-        return found

@@ -45,10 +45,8 @@ class TrialFolder:
         finished = VALIDATIONS.read_whole_lines(self.model_run)
         if finished or not os.path.isdir(self.work):
             return finished
-        found = (
-            VALIDATIONS.read_whole_lines(os.path.join(self.work, name)) for name in os.listdir(self.work)
-        )
-        return max(found, key=len, default=[])
+        folders = (os.path.join(self.work, name) for name in os.listdir(self.work))
+        return max(map(VALIDATIONS.read_whole_lines, folders), key=len, default=[])
 
     def last_words(self) -> str:
         """Return the last line of the log."""

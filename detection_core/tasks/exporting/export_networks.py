@@ -237,8 +237,7 @@ class ExportNetworks:
         return rewritten
 
     def _mixed(self, network: Network, name: str, quantized: QuantizedDetector) -> Detector:
-        is_chosen = network in self._chosen
-        layers = self._chosen[network] if is_chosen else self._choose(name, quantized)
+        layers = self._chosen[network] if network in self._chosen else self._choose(name, quantized)
         self._float_layers[network] = layers
         return quantized.leave_in_float(layers)
 
@@ -254,12 +253,11 @@ class ExportNetworks:
             return found["mixed"][MAP_50]
 
         weights = quantized.weight_count(list(itertools.chain(*quantized.groups().values())))
-        spare = 1e6 * choice.size_mb.get(name, math.inf) - weights
         return choose_float_layers(
             quantized,
             source.detector.model,
             source.pixels(batch_size=8),
             score,
             max_drop=choice.max_map_drop / 2,
-            max_bytes=spare,
+            max_bytes=1e6 * choice.size_mb.get(name, math.inf) - weights,
         )

@@ -281,27 +281,20 @@ def _actions(
     request: FitRequest, measure: DetectorMeasure | None, job: str, progress: Reporter | None
 ) -> list[TrainingAction]:
     loss_names = configured_model(request.config).family.loss_names
-    folder = request.work_folder
+    folder, profile = request.work_folder, request.plan.profile
     loggers = [TensorBoardLogger(files.join(folder, LOGS)), *open_loggers(request.plan.loggers, folder)]
     artifacts = [files.join(folder, name) for name in (PIPELINE_CONFIG, HISTORY.name, VALIDATIONS.name)]
+    pictures = measure.named_pictures if measure else None
     return [
         HistoryFile(HISTORY.path(folder)),
-        LoggedTraining(
-            loggers, field_texts(request.config), artifacts, measure.named_pictures if measure else None
-        ),
-        *(
-            [ProfilerTrace(request.plan.profile, files.join(folder, LOGS, TRAIN))]
-            if request.plan.profile
-            else []
-        ),
+        LoggedTraining(loggers, field_texts(request.config), artifacts, pictures),
+        *([ProfilerTrace(profile, files.join(folder, LOGS, TRAIN))] if profile else []),
         *([PictureFiles(folder, lambda: measure.pictures)] if measure else []),
         ProgressLines(job, progress, loss_names),
     ]
 
 
 def _skipped_batches(request: FitRequest, left_out: Sequence[LeftOut]) -> SkippedBatches:
-    # Reading a weight of several workers is a reduction, which the chief cannot do alone.
-    alone = current_worker().count == 1
     return SkippedBatches(
         config=request.config,
         label_map=request.label_map,
@@ -309,5 +302,6 @@ def _skipped_batches(request: FitRequest, left_out: Sequence[LeftOut]) -> Skippe
         work_folder=request.work_folder,
         seed=request.plan.reproducibility.seed,
         left_out=left_out,
-        write_weights=request.write_weights if alone else None,
+        # Reading a weight of several workers is a reduction, which the chief cannot do alone.
+        write_weights=request.write_weights if current_worker().count == 1 else None,
     )

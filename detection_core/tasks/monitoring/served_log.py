@@ -115,13 +115,11 @@ class ServedLog:
 
     def _add_payload(self, kind: str, name: str, payload: Any) -> None:
         if kind == _REQUEST:
-            self._requests[name] = [
-                _measure(next(iter(row.values()))) for row in _rows(payload, "instances", "inputs")
-            ]
+            rows = _rows(payload, "instances", "inputs")
+            self._requests[name] = [_measure(next(iter(row.values()))) for row in rows]
         elif kind == _RESPONSE:
-            self._responses[name] = [
-                self._detections(name, row) for row in _rows(payload, "predictions", "outputs")
-            ]
+            rows = _rows(payload, "predictions", "outputs")
+            self._responses[name] = [self._detections(name, row) for row in rows]
         else:
             raise ValueError(f"unknown type {kind!r:.80}")
 
