@@ -26,15 +26,8 @@ FOLDER = Path(__file__).parent / "yaml"
 DESCRIPTIONS = Path(__file__).parent / "descriptions" / "jobs.yaml"
 IMAGE = "detflow:latest"
 
-_ARTIFACTS = {
-    "system.Artifact": dsl.Artifact,
-    "system.Dataset": dsl.Dataset,
-    "system.Model": dsl.Model,
-    "system.Metrics": dsl.Metrics,
-    "system.ClassificationMetrics": dsl.ClassificationMetrics,
-    "system.HTML": dsl.HTML,
-    "system.Markdown": dsl.Markdown,
-}
+_TYPES = dsl.Artifact, dsl.Dataset, dsl.Model, dsl.Metrics, dsl.ClassificationMetrics, dsl.HTML, dsl.Markdown
+_ARTIFACTS: dict[str, Any] = {kind.schema_title: kind for kind in _TYPES}
 
 
 def kfp_component(component: str, image: str = IMAGE, name: str = "", *, described: bool = True) -> Any:

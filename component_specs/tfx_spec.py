@@ -4,7 +4,6 @@ TFX imports artifact and executor classes by module and name: do not move or ren
 """
 
 import functools
-import types as types_module
 from typing import Any, ClassVar
 
 from tfx import types
@@ -15,8 +14,7 @@ from component_specs.annotations import ArtifactType, job_fields
 
 
 def _artifact_type(name: str) -> Any:
-    attributes = {"__module__": __name__, "TYPE_NAME": name}
-    return types_module.new_class(name, (types.Artifact,), exec_body=lambda body: body.update(attributes))
+    return type(name, (types.Artifact,), {"__module__": __name__, "TYPE_NAME": name})
 
 
 _OWN_NAMES = ("PipelineConfig", "DataBlessing", "TFLiteModel", "QuantizationReport")
@@ -59,10 +57,7 @@ class JobSpec(component_spec.ComponentSpec):
 def job_spec(job_type: type) -> Any:
     """Return a Job's spec, a subclass of `JobSpec`."""
     name = f"{job_type.__name__.removesuffix('Job')}Spec"
-    attributes = {"__module__": __name__}
-    return types_module.new_class(
-        name, (JobSpec,), {"job_type": job_type}, lambda body: body.update(attributes)
-    )
+    return type(name, (JobSpec,), {"__module__": __name__}, job_type=job_type)
 
 
 # ML Metadata and TFX know a spec by module and name, such as `TrainerSpec`.

@@ -46,9 +46,7 @@ def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, Any]:
 
 def check_step(settings: PipelineSettings) -> Step:
     """Return the checks as a step of a workflow."""
-    return Step(
-        id=RUN_CHECKER, component=RUN_CHECKER, parameters=dict(checker_parameters(settings)), inputs={}
-    )
+    return Step(id=RUN_CHECKER, component=RUN_CHECKER, parameters=checker_parameters(settings), inputs={})
 
 
 def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
@@ -72,9 +70,8 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
     for step in steps:
         declared = job_fields(JOBS[step.component]).parameters
         for name, value in step.parameters.items():
-            if isinstance(value, FromCheck | FromResult) or (
-                step.component == RUN_CHECKER and name in FILLED
-            ):
+            is_filled = step.component == RUN_CHECKER and name in FILLED
+            if is_filled or isinstance(value, FromCheck | FromResult):
                 continue
             text = str(declared[name].codec.encode(value))
             if asks_for_value(text):

@@ -57,9 +57,8 @@ class VersionFolders:
 
     def complete(self) -> list[int]:
         """Return the sorted numbers of the versions with a complete SavedModel, in service or not."""
-        return [
-            n for n in self.numbers() if self.is_complete(IN_SERVICE, n) or self.is_complete(WITHDRAWN, n)
-        ]
+        places = (IN_SERVICE, WITHDRAWN)
+        return [n for n in self.numbers() if any(self.is_complete(place, n) for place in places)]
 
     def is_complete(self, folder: str, number: int) -> bool:
         """Tell whether a version's SavedModel is complete in a folder, `IN_SERVICE` or `WITHDRAWN`."""

@@ -76,9 +76,8 @@ def serving_dir(path: str) -> str:
 
 def holds_saved_model(path: str) -> bool:
     """Return whether a path is a detector folder or the folder of a SavedModel."""
-    return any(
-        files.exists(files.join(candidate, SAVED_MODEL)) for candidate in (path, files.join(path, SERVING))
-    )
+    candidates = (path, files.join(path, SERVING))
+    return any(files.exists(files.join(candidate, SAVED_MODEL)) for candidate in candidates)
 
 
 def extra_file(path: str, name: str) -> str:

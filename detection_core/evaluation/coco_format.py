@@ -99,9 +99,8 @@ _Shaped = tuple[np.ndarray, np.ndarray]
 
 
 def _masks(objects: Sequence[Instances], images: Sequence[Instances], _: np.ndarray) -> _Shaped:
-    areas = (
-        mask_areas(one.masks, image.height, image.width) for one, image in zip(objects, images, strict=True)
-    )
+    pairs = zip(objects, images, strict=True)
+    areas = (mask_areas(one.masks, image.height, image.width) for one, image in pairs)
     return join((each.masks for each in objects), object), join(areas, np.float64)
 
 

@@ -108,9 +108,7 @@ class CocoResults:
         masks: np.ndarray = np.empty(len(entries), object)
         masks[:] = [self._mask(number, entry, height, width) for number, entry in numbered]
         rows = zip(entries, masks, strict=True)
-        boxes = [
-            entry["bbox"] if "bbox" in entry else _box(entry, mask, height, width) for entry, mask in rows
-        ]
+        boxes = [e["bbox"] if "bbox" in e else _box(e, mask, height, width) for e, mask in rows]
         xywh = np.array(boxes, np.float64).reshape(-1, _BOX_SIDES)
         return Instances(
             source_id=image_id,
@@ -227,11 +225,8 @@ class ImageIds:
         lists = JsonLists(path, ["images"])
         for _, entries in lists:
             for entry in entries:
-                if (
-                    not isinstance(entry, dict)
-                    or type(entry.get("id")) is not int
-                    or not entry.get("file_name")
-                ):
+                whole = isinstance(entry, dict) and type(entry.get("id")) is int and entry.get("file_name")
+                if not whole:
                     raise DataError(
                         f"expected an image with id and file_name, found {shorten(entry)}", where=path
                     )

@@ -195,9 +195,8 @@ def _describe(state: RunState, log: str = "") -> Result:
         rows = [("step", "state", "seconds", "attempts")]
         for s in state.steps:
             name = "  " * s.depth + s.name.rpartition("/")[2]
-            rows.append(
-                (name, s.state, "-" if s.seconds is None else f"{s.seconds:.0f}", str(s.attempts or "-"))
-            )
+            seconds = "-" if s.seconds is None else f"{s.seconds:.0f}"
+            rows.append((name, s.state, seconds, str(s.attempts or "-")))
         lines += ["", Table(rows if any(s.attempts > 1 for s in state.steps) else [r[:3] for r in rows])]
     return Result(text=Page(tuple(lines)), data=_data(state))
 

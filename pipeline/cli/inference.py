@@ -190,9 +190,8 @@ def monitor(arguments: argparse.Namespace) -> Result:
         false_alarms=arguments.false_alarms,
     )
     judged = f"{len(found.drifted)} of {len(found.compared)} properties drifted"
-    lines = [
-        f"{found.images:,} images; " + (f"not judged: {found.not_judged}" if found.not_judged else judged)
-    ]
+    outcome = f"not judged: {found.not_judged}" if found.not_judged else judged
+    lines = [f"{found.images:,} images; {outcome}"]
     lines += [f"  {each.text}" for each in found.drifted]
     lines += [f"{count:,} left out: {reason}" for reason, count in found.left_out.items()]
     if found.drifted and arguments.on_drift:

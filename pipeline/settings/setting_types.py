@@ -66,6 +66,11 @@ def from_factory(default_factory: Callable[[], Any], *, unset: str = "") -> Any:
     return pydantic.Field(default_factory=default_factory, json_schema_extra=extra)
 
 
+def rule_error(expected: str, **found: str) -> PydanticCustomError:
+    """Return a validator's exception; `found` describes the value in place of the value itself."""
+    return PydanticCustomError("rule", "{expected}", {"expected": expected, **found})
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rule:
     """A rule for a value, in addition to its type.
@@ -83,7 +88,7 @@ class Rule:
     def check(self, value: Any) -> Any:
         """Return a valid value. Raises PydanticCustomError for an invalid value."""
         if not self.holds(value):
-            raise PydanticCustomError("rule", "{expected}", {"expected": self.expected})
+            raise rule_error(self.expected)
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
@@ -122,14 +127,10 @@ def one_of(*choices: str) -> Rule:
 def _check_text(value: str, kept: str = "") -> str:
     """Refuse a text that is too long or has control characters other than the permitted ones."""
     if len(value) > MAX_TEXT:
-        raise PydanticCustomError(
-            "rule",
-            "{expected}",
-            {"expected": f"a text of at most {MAX_TEXT:,} characters", "found": f"{len(value):,}"},
-        )
+        raise rule_error(f"a text of at most {MAX_TEXT:,} characters", found=f"{len(value):,}")
     # Control characters and lone surrogates.
     if any(c not in kept and unicodedata.category(c) in ("Cc", "Cs") for c in value):
-        raise PydanticCustomError("rule", "{expected}", {"expected": "a text without control characters"})
+        raise rule_error("a text without control characters")
     return value
 
 
@@ -186,14 +187,14 @@ KIND_MARK = "\0"
 FLAG, NUMBER, TEXT, MAPPING, LIST, NOTHING = (
     pydantic.Tag(KIND_MARK + kind) for kind in ("flag", "number", "text", "mapping", "list", "nothing")
 )
-_KINDS: dict[type, pydantic.Tag] = {
-    bool: FLAG,
-    int: NUMBER,
-    float: NUMBER,
-    str: TEXT,
-    dict: MAPPING,
-    list: LIST,
-    type(None): NOTHING,
+_KINDS: dict[type, str] = {
+    bool: FLAG.tag,
+    int: NUMBER.tag,
+    float: NUMBER.tag,
+    str: TEXT.tag,
+    dict: MAPPING.tag,
+    list: LIST.tag,
+    type(None): NOTHING.tag,
 }
 
 
@@ -204,8 +205,7 @@ def by_kind(expected: str) -> pydantic.Discriminator:
     """
 
     def kind(value: Any) -> str | None:
-        tag = _KINDS.get(type(value))
-        return tag.tag if tag else None
+        return _KINDS.get(type(value))
 
     return pydantic.Discriminator(
         kind, custom_error_type="rule", custom_error_message="", custom_error_context={"expected": expected}

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
 import pydantic
-from pydantic_core import PydanticCustomError
 
 from component_specs import TFLiteExporterJob
 from component_specs.run_checker import DEPLOYED
@@ -32,6 +31,7 @@ from pipeline.settings.setting_types import (
     between,
     from_factory,
     matching,
+    rule_error,
 )
 from pipeline.settings.validation_errors import contradictions
 from pipeline.settings.validation_settings import ValidationSettings
@@ -127,11 +127,7 @@ class PushSettings(Settings):
 
 def _refuse_address(value: str) -> str:
     if "://" in value:
-        expected = {
-            "expected": "the variable that holds the address",
-            "found": "an address, which is a secret",
-        }
-        raise PydanticCustomError("rule", "{expected}", expected)
+        raise rule_error("the variable that holds the address", found="an address, which is a secret")
     return value
 
 

@@ -114,9 +114,8 @@ class SkippedBatches(TrainingAction):
 
     def _command(self, name: str, update: SkippedUpdate) -> str:
         folder = files.join(self.work_folder, name)
-        start = (
-            ["--warm-start", files.join(folder, DETECTOR)] if update.is_last and self.write_weights else []
-        )
+        is_kept = update.is_last and self.write_weights
+        start = ["--warm-start", files.join(folder, DETECTOR)] if is_kept else []
         config, examples = files.join(folder, PIPELINE_CONFIG), files.join(folder, EXAMPLES)
         words = ["detflow", "train", "--config", config, "--examples", examples, *start, "--output", "OUTPUT"]
         return shlex.join(words)

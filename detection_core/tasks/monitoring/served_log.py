@@ -138,9 +138,8 @@ class ServedLog:
         numbers = np.asarray(labels, np.float64)
         classes = np.nan_to_num(numbers, nan=0.0).astype(np.int64) - FIRST_CLASS
         edges, values = np.asarray(boxes, np.float32).reshape(-1, 4), np.asarray(scores, np.float32)
-        if not len(edges) == len(values) == len(classes) or not (
-            np.isfinite(edges).all() and np.isfinite(values).all()
-        ):
+        is_finite = np.isfinite(edges).all() and np.isfinite(values).all()
+        if not is_finite or not len(edges) == len(values) == len(classes):
             raise ValueError("expected as many finite boxes, scores and classes")
         if classes.size and not 0 <= classes.min() <= classes.max() < self._num_classes:
             raise ValueError(f"expected class ids 1 to {self._num_classes}")
