@@ -35,12 +35,10 @@ def create(arguments: argparse.Namespace) -> Result:
     """Create a schedule on the server, or replace the one of this name if it differs."""
     from pipeline.kubeflow import schedules
     from pipeline.kubeflow.submission import ensure_experiment, open_source
-    from pipeline.schedule.trigger import require_future
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
         schedule_settings = _settings_of(arguments, source)
         trigger = schedule_settings.trigger(source.path)
-        require_future(trigger, source.path)
         if not schedule_settings.catch_up:
             trigger = trigger.without_past_start(datetime.datetime.now(datetime.UTC))
         connection, version, values = cluster.publish_source(arguments, source, schedule_settings.parameters)
@@ -163,12 +161,10 @@ def _find(arguments: argparse.Namespace) -> tuple[Connection, Schedule]:
 @verb("detflow schedule preview examples/digits/settings.yaml --set schedule.interval=6h")
 def preview(arguments: argparse.Namespace) -> Result:
     """Check the schedule of a settings file and print its next times."""
-    from pipeline.schedule.trigger import require_future
     from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, arguments.overrides, check_files=False)
     trigger = settings.schedule.trigger(arguments.settings)
-    require_future(trigger, arguments.settings)
     return Result(
         text="\n".join([trigger.describe(), *_preview(trigger)]),
         data={"when": trigger.describe(), "next": _times(trigger)},
@@ -181,7 +177,6 @@ def run_local(arguments: argparse.Namespace) -> Result:
     from pipeline.local.workspace import Workspace
     from pipeline.schedule.local_scheduler import LocalSchedule
     from pipeline.schedule.systemd import systemd_units
-    from pipeline.schedule.trigger import require_future
     from pipeline.settings.settings_file import load_settings
 
     overrides, files = arguments.overrides, [os.path.abspath(f) for f in arguments.override_files]
@@ -189,7 +184,6 @@ def run_local(arguments: argparse.Namespace) -> Result:
         arguments.settings, overrides, override_files=files, check_files=not arguments.print_systemd
     )
     trigger = settings.schedule.trigger(arguments.settings)
-    require_future(trigger, arguments.settings)
     name = settings.schedule.name or settings.name
     workflow = ["run", os.path.abspath(arguments.settings)]
     workflow += [word for text in overrides for word in ("--set", text)]

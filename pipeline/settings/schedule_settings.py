@@ -5,7 +5,7 @@ from typing import Annotated
 import pydantic
 
 from detection_core.errors import ConfigError
-from pipeline.schedule.trigger import Trigger, find_zone, make_trigger
+from pipeline.schedule.trigger import Trigger, find_zone, make_trigger, require_future
 from pipeline.settings.setting_types import Plain, Settings, Text, UnquotedText, between, from_factory
 from pipeline.settings.validation_errors import contradictions
 
@@ -38,11 +38,13 @@ class ScheduleSettings(Settings):
         return self
 
     def trigger(self, where: str) -> Trigger:
-        """Return the trigger of the schedule; ConfigError without `cron` and `interval`."""
+        """Return the schedule's trigger; ConfigError without `cron` and `interval`, or if it never fires."""
         try:
-            return self._trigger()
+            trigger = self._trigger()
         except ConfigError as error:
             raise ConfigError(error.message, where=where) from error
+        require_future(trigger, where)
+        return trigger
 
     def _trigger(self) -> Trigger:
         return make_trigger(
