@@ -185,7 +185,5 @@ class CocoTruth:
         for name, low in least.items():
             value = entry.get(name) if isinstance(entry, dict) else None
             if type(value) is not int or value < low:
-                what = f"a whole number of at least {low}"
-                raise DataError(
-                    f"expected {name} as {what}, found {shorten(value)}; correct the file", where=where
-                )
+                text = f"expected {name} as a whole number of at least {low}, found {shorten(value)}"
+                raise DataError(f"{text}; correct the file", where=where)

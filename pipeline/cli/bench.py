@@ -166,12 +166,10 @@ def bench_input(arguments: argparse.Namespace) -> Result:
 
 
 def _input_page(found: InputBenchmark) -> Iterator[str | Table]:
-    rows = [_row(name, stage) for name, stage in found.stages.items()]
-    rows.append(_row("whole input", found.whole))
-    rows.append(_row("bare decoding and resizing", found.bare))
+    parts = {**found.stages, "whole input": found.whole, "bare decoding and resizing": found.bare}
     if found.step is not None:
-        rows.append(_row(f"training step of {found.batch_size}", found.step))
-    yield Table([_INPUT_HEADER, *rows])
+        parts[f"training step of {found.batch_size}"] = found.step
+    yield Table([_INPUT_HEADER, *(_row(name, part) for name, part in parts.items())])
     yield ""
     yield f"{found.cores} cores; the whole input gives {found.of_bare:.2f} of bare decoding's images a second"
     decoded = f"the decoded images take about {size(found.decoded_bytes)}"

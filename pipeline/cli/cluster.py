@@ -59,9 +59,8 @@ def submit(arguments: argparse.Namespace) -> Result:
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
         connection, version, values = publish_source(arguments, source)
-    _logger.info(
-        "pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded"
-    )
+    found = "is there already" if version.reused else "uploaded"
+    _logger.info("pipeline | version %s %s", version.name, found)
     run_id = start_run(
         connection,
         version,

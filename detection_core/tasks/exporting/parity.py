@@ -86,16 +86,13 @@ def check_limits(limits: Limits, formats: Collection[str]) -> None:
             raise ConfigError(
                 f"expected limits of files that are made ({', '.join(formats)}), found {name}", where="limits"
             )
+        where = f"limits.{name}"
         for kind, bound in bounds.items():
             if kind not in LIMITS:
-                raise ConfigError(
-                    f"expected some of {', '.join(LIMITS)}, found {kind}", where=f"limits.{name}"
-                )
+                raise ConfigError(f"expected some of {', '.join(LIMITS)}, found {kind}", where=where)
             is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
             if not is_number or not math.isfinite(bound) or bound <= 0:
-                raise ConfigError(
-                    f"expected a number above 0, found {bound!r}", where=f"limits.{name}.{kind}"
-                )
+                raise ConfigError(f"expected a number above 0, found {bound!r}", where=f"{where}.{kind}")
 
 
 def measure_memory(path: str) -> int | None:
