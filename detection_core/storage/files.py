@@ -72,7 +72,15 @@ def _store(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)()
 
 
-def _local(path: str) -> str:
+def _store_at(path: str) -> Store:
+    """Return the local disk, or the object store of a remote path."""
+    return store_of(path) if is_remote(path) else LOCAL_DISK
+
+
+def _plain(path: str) -> str:
+    """Return the path by which its store knows it: without `file://`."""
+    if is_remote(path):
+        return path
     path = path.removeprefix("file://")
     with contextlib.suppress(UnicodeEncodeError):
         if b"\0" not in os.fsencode(path):
@@ -83,13 +91,6 @@ def _local(path: str) -> str:
     )
 
 
-def _locate(path: str) -> tuple[Store, str]:
-    """Return the store of a path, and the path by which the store knows it."""
-    if not is_remote(path):
-        return LOCAL_DISK, _local(path)
-    return store_of(path), path
-
-
 def read_text(path: str) -> str:
     """Read the whole file as text."""
     return io.TextIOWrapper(io.BytesIO(read_bytes(path)), encoding="utf-8").read()
@@ -97,8 +98,7 @@ def read_text(path: str) -> str:
 
 def read_bytes(path: str) -> bytes:
     """Read the whole file as bytes."""
-    store, path = _locate(path)
-    return store.read(path)
+    return _store_at(path).read(_plain(path))
 
 
 def read_user_text(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> str:
@@ -153,8 +153,7 @@ def open_regular(path: str, limit: int = sys.maxsize) -> IO[bytes]:
     Raises:
         OSError: also with EINVAL for other kinds of files, EFBIG for a too large one.
     """
-    store, path = _locate(path)
-    return store.open_regular(path, limit)
+    return _store_at(path).open_regular(_plain(path), limit)
 
 
 IRREGULAR = (errno.EINVAL, errno.EFBIG, errno.ENXIO)  # errors of `open_regular` for an existing path
@@ -162,26 +161,22 @@ IRREGULAR = (errno.EINVAL, errno.EFBIG, errno.ENXIO)  # errors of `open_regular`
 
 def exists(path: str) -> bool:
     """Return whether a file or folder exists."""
-    store, path = _locate(path)
-    return store.exists(path)
+    return _store_at(path).exists(_plain(path))
 
 
 def is_dir(path: str) -> bool:
     """Return whether a folder exists."""
-    store, path = _locate(path)
-    return store.is_dir(path)
+    return _store_at(path).is_dir(_plain(path))
 
 
 def list_dir(path: str) -> list[str]:
     """Return the sorted names in a folder."""
-    store, path = _locate(path)
-    return sorted(itertools.chain(*store.list_entries(path)))
+    return sorted(itertools.chain(*list_entries(path)))
 
 
 def list_entries(path: str) -> tuple[list[str], list[str]]:
     """Return the sorted names of a folder's folders and files; links are followed."""
-    store, path = _locate(path)
-    return store.list_entries(path)
+    return _store_at(path).list_entries(_plain(path))
 
 
 def list_matching(folder: str, pattern: str) -> list[str]:
@@ -209,7 +204,7 @@ def glob(pattern: str) -> list[str]:
     of an existing file matches only this file. For paths of this program use `list_matching`, because their
     folders may contain these characters.
     """
-    store, path = _locate(pattern)
+    store, path = _store_at(pattern), _plain(pattern)
     if "[" in path and store.exists(path) and not store.is_dir(path):
         return [path]
     return sorted(store.glob(path))
@@ -217,8 +212,7 @@ def glob(pattern: str) -> list[str]:
 
 def make_dirs(path: str) -> None:
     """Make a folder and its parents if missing; a store needs none."""
-    store, path = _locate(path)
-    store.make_dirs(path)
+    _store_at(path).make_dirs(_plain(path))
 
 
 def remove_tree(path: str) -> None:
@@ -226,8 +220,7 @@ def remove_tree(path: str) -> None:
 
     On a store, saved_model.pb is removed first, so that a killed process leaves no SavedModel.
     """
-    store, path = _locate(path)
-    store.remove_tree(path)
+    _store_at(path).remove_tree(_plain(path))
 
 
 def remove_leftovers(folder: str) -> None:
@@ -235,14 +228,12 @@ def remove_leftovers(folder: str) -> None:
 
     On a store the caller must hold the folder's lock, because a store does not know which writers are alive.
     """
-    store, folder = _locate(folder)
-    store.remove_leftovers(folder)
+    _store_at(folder).remove_leftovers(_plain(folder))
 
 
 def rename(source: str, destination: str) -> None:
     """Rename a file or folder; atomic on a local file system."""
-    store, source = _locate(source)
-    store.rename(source, _locate(destination)[1])
+    _store_at(source).rename(_plain(source), _plain(destination))
 
 
 def join(*parts: str) -> str:
@@ -267,8 +258,7 @@ def atomic_file(path: str) -> AbstractContextManager[IO[bytes]]:
     Its folder is created, an existing file is replaced, and the content is synced first. Concurrent writers
     of one path do not conflict; the last to finish wins.
     """
-    store, path = _locate(path)
-    return store.atomic_file(path)
+    return _store_at(path).atomic_file(_plain(path))
 
 
 def atomic_dir(path: str) -> AbstractContextManager[str]:
@@ -278,14 +268,13 @@ def atomic_dir(path: str) -> AbstractContextManager[str]:
     Leftovers of killed writers are named `.NAME.*.partial`, which never matches a version or an artifact. The
     next local writer of the same folder removes them; on a store nobody does.
     """
-    store, path = _locate(path)
-    return store.atomic_dir(path)
+    return _store_at(path).atomic_dir(_plain(path))
 
 
 def copy_file(source: str, destination: str) -> None:
     """Copy one file, atomically at the destination."""
-    here, source = _locate(source)
-    there, destination = _locate(destination)
+    here, there = _store_at(source), _store_at(destination)
+    source, destination = _plain(source), _plain(destination)
     if here is there and not isinstance(there, LocalDisk):
         there.copy(source, destination)
     elif isinstance(here, LocalDisk) and not isinstance(there, LocalDisk):
@@ -301,7 +290,7 @@ def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> 
     Raises:
         OSError: with EINVAL for a local source that is not regular, EFBIG for more than `most_bytes`.
     """
-    store, source = _locate(source)
+    store, source = _store_at(source), _plain(source)
     with open(local_path, "wb") as file:
         store.read_into(file, source, most_bytes)
 
@@ -341,7 +330,7 @@ def copy_tree(source: str, destination: str) -> None:
         elif is_remote(source) or is_remote(destination):
             copy_file(here, there)
         else:
-            shutil.copyfile(_local(here), _local(there))
+            shutil.copyfile(_plain(here), _plain(there))
 
 
 def states(path: str) -> Iterator[str]:
@@ -349,8 +338,7 @@ def states(path: str) -> Iterator[str]:
 
     An object's line holds key, size and ETag; a local file's its path below `path`, size and time.
     """
-    store, path = _locate(path)
-    return store.states(path)
+    return _store_at(path).states(_plain(path))
 
 
 def content_state(path: str) -> str:
@@ -361,8 +349,7 @@ def content_state(path: str) -> str:
     Raises:
         OSError: when the file does not exist.
     """
-    store, path = _locate(path)
-    return store.content_state(path)
+    return _store_at(path).content_state(_plain(path))
 
 
 def exclusive(path: str) -> AbstractContextManager[Callable[[], None]]:
@@ -374,17 +361,15 @@ def exclusive(path: str) -> AbstractContextManager[Callable[[], None]]:
         A function that raises a StorageError when the lock was lost, for instance while the machine slept.
         Call it before each step that others see.
     """
-    store, path = _locate(path)
-    return store.exclusive(path)
+    return _store_at(path).exclusive(_plain(path))
 
 
 def sizes(folder: str) -> dict[str, int]:
     """Return path and size of every file below a folder; empty if the folder is missing."""
-    store, folder = _locate(folder)
-    return store.sizes(folder)
+    return _store_at(folder).sizes(_plain(folder))
 
 
 def total_size(path: str) -> int:
     """Return the size of a file, or of all files below a local folder."""
-    root = Path(_local(path))
+    root = Path(_plain(path))
     return sum(p.stat().st_size for p in (root, *root.rglob("*")) if p.is_file())

@@ -21,19 +21,15 @@ PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 _ONE_WRITER = "0" * 8
 
 
-def temporary_name(path: str) -> str:
-    """Return a new temporary name beside `path`."""
-    return _beside(path, uuid.uuid4().hex[:8])
+def temporary_name(path: str, digits: str = "") -> str:
+    """Return a temporary name beside `path`, a new one unless its `digits` are given."""
+    folder, name = os.path.split(path.rstrip("/"))
+    return os.path.join(folder, f".{name}.{digits or uuid.uuid4().hex[:8]}.partial")
 
 
 def usual_name(path: str) -> str:
     """Return the temporary name beside `path` of a file that has no concurrent writers."""
-    return _beside(path, _ONE_WRITER)
-
-
-def _beside(path: str, digits: str) -> str:
-    folder, name = os.path.split(path.rstrip("/"))
-    return os.path.join(folder, f".{name}.{digits}.partial")
+    return temporary_name(path, _ONE_WRITER)
 
 
 def is_partial(name: str) -> bool:
