@@ -1,8 +1,7 @@
 """Image resizers: scale and pad images to the network's input."""
 
-import abc
 import dataclasses
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import tensorflow as tf
 
@@ -23,8 +22,11 @@ class Resized(NamedTuple):
     true_size: tf.Tensor
 
 
-class Resizer(abc.ABC):
+class Resizer:
     """An image resizer. Unless it says otherwise, images keep their sizes."""
+
+    _SAMPLING: ClassVar[dict[str, bool]] = {}
+    resize_method: Method = "BILINEAR"
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
@@ -35,9 +37,11 @@ class Resizer(abc.ABC):
         """Return int32 [2], the size before padding, of an image of int32 [2] `size`."""
         return size
 
-    @abc.abstractmethod
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
+        size = self.resized_size(tf.shape(image)[:2])
+        resized = resize_pixels(image, size, self.resize_method, **self._SAMPLING)
+        return Resized(resized, resize_masks(masks, size, **self._SAMPLING), size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,12 +60,6 @@ class FixedShapeResizer(Resizer):
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
         """Return int32 [2], always the same size."""
         return tf.constant([self.height, self.width], tf.int32)
-
-    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
-        size = self.resized_size(tf.shape(image)[:2])
-        resized = resize_pixels(image, size, self.resize_method)
-        return Resized(resized, resize_masks(masks, size), size)
 
 
 def _scaled_size(size: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
@@ -108,12 +106,11 @@ class KeepAspectRatioResizer(Resizer):
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
-        size = self.resized_size(tf.shape(image)[:2])
-        resized, masks = resize_pixels(image, size, self.resize_method), resize_masks(masks, size)
+        image, masks, size = super().__call__(image, masks)
         if self.pad_to_max_dimension:
             square = tf.fill([2], self.max_dimension)
-            resized, masks = pad_bottom_right(resized, masks, square, self.per_channel_pad_value)
-        return Resized(resized, masks, size)
+            image, masks = pad_bottom_right(image, masks, square, self.per_channel_pad_value)
+        return Resized(image, masks, size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,6 +126,8 @@ class ConditionalShapeResizer(Resizer):
         resize_method: interpolation.
     """
 
+    _SAMPLING: ClassVar[dict[str, bool]] = {"align_corners": True}
+
     condition: Literal["GREATER", "SMALLER"] = "GREATER"
     size_threshold: int = 300
     resize_method: Method = "BILINEAR"
@@ -143,13 +142,6 @@ class ConditionalShapeResizer(Resizer):
             applies = side < self.size_threshold
         scaled = _scaled_size(size, self.size_threshold / tf.cast(side, tf.float32))
         return tf.where(applies, scaled, size)
-
-    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
-        size = self.resized_size(tf.shape(image)[:2])
-        resized = resize_pixels(image, size, self.resize_method, align_corners=True)
-        masks = resize_masks(masks, size, align_corners=True)
-        return Resized(resized, masks, size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -178,6 +170,8 @@ class AutomlResizer(Resizer):
         per_channel_pad_value: colour of the padding; empty: 0.
     """
 
+    _SAMPLING: ClassVar[dict[str, bool]] = {"half_pixel_centers": True}
+
     height: int = 512
     width: int = 512
     per_channel_pad_value: tuple[float, ...] = ()
@@ -195,10 +189,9 @@ class AutomlResizer(Resizer):
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
-        size, whole = self.resized_size(tf.shape(image)[:2]), tf.constant([self.height, self.width])
-        resized = resize_pixels(image, size, half_pixel_centers=True)
-        masks = resize_masks(masks, size, half_pixel_centers=True)
-        return Resized(*pad_bottom_right(resized, masks, whole, self.per_channel_pad_value), size)
+        image, masks, size = super().__call__(image, masks)
+        whole = tf.constant([self.height, self.width])
+        return Resized(*pad_bottom_right(image, masks, whole, self.per_channel_pad_value), size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
