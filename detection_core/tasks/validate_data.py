@@ -232,7 +232,7 @@ def _check_all(
     if any(hashes.values()):
         capability(_NEAR_DUPLICATES).check_near_copies(hashes, copies, findings)
     for split, found in passes.items():
-        found.annotations.report(split, label_map.names, findings)
+        found.annotations.report(split, findings)
         found.files.report(split, findings)
         if view:
             check_boxes_at_input(split, found.boxes, view, findings)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts.data_findings import FoundExample, OtherExample
+from detection_core.evaluation.results import iou_px
 from detection_core.validation.checks import EXAMPLES_LISTED, TRAIN, FindingList, example
 from detection_core.validation.labelled_images import LabelledImage, stored_box
 
@@ -128,78 +129,67 @@ def same_boxes(boxes: np.ndarray, overlap: float = SAME_BOX) -> np.ndarray:
     Boxes are float [G, 4], ymin, xmin, ymax, xmax; the result is bool [G, G], False on the diagonal.
     """
     boxes = np.where(np.isfinite(boxes).all(axis=1, keepdims=True), boxes, 0.0)
-    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
-    common = np.clip(high - low, 0.0, None).prod(axis=-1)
-    areas = np.clip(boxes[:, 2:] - boxes[:, :2], 0.0, None).prod(axis=-1)
-    union = areas[:, None] + areas[None, :] - common
-    same = common >= overlap * np.maximum(union, 1e-12)
+    same = iou_px(boxes, boxes, np.zeros(len(boxes), bool)) >= overlap
     np.fill_diagonal(same, False)
     return same
+
+
+_REPEATS = {
+    "contradictions": "with two classes; decide for one",
+    "repeated_boxes": "of one class twice; remove one",
+}
+"""Check to what boxes have in common, and what to do."""
 
 
 class AnnotationChecker:
     """Compares the boxes of each image of a split."""
 
-    def __init__(self) -> None:
-        self._images = 0
-        self._contradicting: list[tuple[int, int, int, list[float]]] = []
-        self._repeating: list[tuple[int, int, list[float]]] = []
-        self._counts = {"contradictions": 0, "repeated_boxes": 0}
+    def __init__(self, classes: Sequence[str]) -> None:
+        self._classes = classes
+        self._counts = dict.fromkeys(_REPEATS, 0)
+        self._listed: dict[str, list[tuple[int, str, list[float]]]] = {check: [] for check in _REPEATS}
         self._objects = array.array("Q")
 
     def add(self, image: LabelledImage) -> None:
         """Compare the boxes of an image, without crowd regions."""
-        self._images += 1
         self._objects.append(_objects_digest(image))
         kept = np.flatnonzero(~image.is_crowd)[:_MOST_BOXES]
         if len(kept) < 2:
             return
-        same = same_boxes(image.boxes[kept])
+        boxes, classes = image.boxes[kept], image.classes[kept]
+        same = same_boxes(boxes)
         if not same.any():
             return
-        classes = image.classes[kept]
         alike = classes[:, None] == classes[None, :]
         different = np.argwhere(same & ~alike)
         if len(different):
-            self._counts["contradictions"] += 1
             first, second = different[0]
-            if len(self._contradicting) < EXAMPLES_LISTED:
-                two, box = (int(classes[first]), int(classes[second])), image.boxes[kept][first]
-                self._contradicting.append((image.record, *two, stored_box(box)))
+            names = f"{self._name(classes[first])} and {self._name(classes[second])}"
+            self._note("contradictions", image.record, names, boxes[first])
         again = np.triu(same & alike).any(axis=0)
-        repeated = int(again.sum())
-        if repeated:
-            self._counts["repeated_boxes"] += 1
-            if len(self._repeating) < EXAMPLES_LISTED:
-                self._repeating.append((image.record, repeated, stored_box(image.boxes[kept][again][0])))
+        if again.any():
+            count = int(again.sum())
+            note = f"{count} box{'es' if count > 1 else ''} again"
+            self._note("repeated_boxes", image.record, note, boxes[again][0])
 
-    def report(self, split: str, classes: Sequence[str], findings: FindingList) -> None:
+    def _name(self, label: int) -> str:
+        return self._classes[label] if label >= 0 else "a class of no label map"
+
+    def _note(self, check: str, record: int, note: str, box: np.ndarray) -> None:
+        self._counts[check] += 1
+        if len(self._listed[check]) < EXAMPLES_LISTED:
+            self._listed[check].append((record, note, stored_box(box)))
+
+    def report(self, split: str, findings: FindingList) -> None:
         """Add the findings."""
-        if not self._images:
-            return
-        examples = [
-            example(split, r, f"{_name(classes, a)} and {_name(classes, b)}", box=box)
-            for r, a, b, box in self._contradicting
-        ]
-        what = f"images of {split} have the same box with two classes; decide for one"
-        count = self._counts["contradictions"]
-        findings.add_share("contradictions", split, count, self._images, what, examples=examples)
-        examples = [
-            example(split, r, f"{n} box{'es' if n > 1 else ''} again", box=box)
-            for r, n, box in self._repeating
-        ]
-        what = f"images of {split} have the same box of one class twice; remove one"
-        count = self._counts["repeated_boxes"]
-        findings.add_share("repeated_boxes", split, count, self._images, what, examples=examples)
+        for check, count in self._counts.items() if self._objects else ():
+            examples = [example(split, record, note, box=box) for record, note, box in self._listed[check]]
+            what = f"images of {split} have the same box {_REPEATS[check]}"
+            findings.add_share(check, split, count, len(self._objects), what, examples=examples)
 
     def objects_digest(self, record: int) -> int:
         """Return a hash that is equal for images with the same objects."""
         return self._objects[record]
-
-
-def _name(classes: Sequence[str], label: int) -> str:
-    return classes[label] if label >= 0 else "a class of no label map"
 
 
 def _objects_digest(image: LabelledImage) -> int:

@@ -3,10 +3,7 @@
 Image files are decoded and hashed in threads.
 """
 
-import collections
-import concurrent.futures
 import dataclasses
-import functools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +19,7 @@ from detection_core.capabilities import capability, has_capability
 from detection_core.data.encode import TILE
 from detection_core.data.image_header import ImageFault
 from detection_core.data.label_map import LabelMap
+from detection_core.data.records import done_ahead
 from detection_core.datasets.counts import BoxCounter
 from detection_core.datasets.encoding import Decoding
 from detection_core.progress import Progress
@@ -121,28 +119,28 @@ def pass_over(
     progress: Progress,
 ) -> SplitPass:
     """Read every example of a split once; `folders` counts over all splits; DataError if damaged."""
-    counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
+    counter, annotations = SampleCounter(options.classes), AnnotationChecker(options.classes)
+    digests = DigestList()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
     sample, profile, objects = BoxSample(), BoxCounter(), ObjectCounter()
     features = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
-    with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
-        for image in images:
-            is_tile = TILE in image.features
-            if not is_tile:  # splits, spans and folders are compared by their whole images
-                counter.add(image)
-                folders.add(image)
-            if features is not None:
-                features.add(image.features)
-            digests.add(image.sha256)
-            annotations.add(image)
-            sample.add(image)
-            profile.add(list(_pixel_boxes(image)), image.width, image.height)
-            objects.add(image)
-            files.add(image)
-            options.pictures.add(split, image)
-            if spans and not is_tile and (span := span_of(image, options.spans)):
-                spans[span].add(image)
-            progress.advance()
+    files = ImageFiles(count, options.decoding, hashes=options.hashes)
+    for image in files.looked_at(images):
+        is_tile = TILE in image.features
+        if not is_tile:  # splits, spans and folders are compared by their whole images
+            counter.add(image)
+            folders.add(image)
+        if features is not None:
+            features.add(image.features)
+        digests.add(image.sha256)
+        annotations.add(image)
+        sample.add(image)
+        profile.add(list(_pixel_boxes(image)), image.width, image.height)
+        objects.add(image)
+        options.pictures.add(split, image)
+        if spans and not is_tile and (span := span_of(image, options.spans)):
+            spans[span].add(image)
+        progress.advance()
     return SplitPass(
         statistics=counter.statistics(),
         spans={span: of_span.statistics() for span, of_span in spans.items()},
@@ -204,15 +202,6 @@ def counted_card(label_map: LabelMap, splits: Mapping[str, SplitCard]) -> Datase
     )
 
 
-_Look = Callable[[bytes], bytes | None]
-_WAITING = 4
-"""Queued images per thread."""
-
-
-def _threads() -> int:
-    return min(16, os.cpu_count() or 1)
-
-
 class ImageFiles:
     """Checks the image files of a split, in the order of its records.
 
@@ -223,49 +212,37 @@ class ImageFiles:
     def __init__(self, images: int, decoding: Decoding, *, hashes: bool) -> None:
         self._images = images
         self._decoding = decoding
-        self._pool = concurrent.futures.ThreadPoolExecutor(_threads())
-        self._waiting: collections.deque[tuple[int, concurrent.futures.Future[bytes | None]]] = (
-            collections.deque()
-        )
         self._faults: list[FoundExample] = []
         self._faulty = 0
         near = capability("detection_core.optional.near_duplicates") if hashes else None
-        self._hash_file: _Look | None = near.hash_image_file if near else None
+        self._hash_file: Callable[[bytes], bytes | None] | None = near.hash_image_file if near else None
         self.hashes: Any = near.HashList() if near else []
         self.decoded = 0
 
-    def __enter__(self) -> "ImageFiles":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Wait for the queue; after an error, only for images already started."""
-        if exception[0] is None:
-            self._take(0)
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def add(self, image: LabelledImage) -> None:
-        """Queue an image; wait while the queue is full."""
-        look = self._hash_file
-        if self._decoding.images_in(image.record, image.record + 1, self._images):
-            look = functools.partial(_check, self._decoding.check, self._hash_file)
-        if look is None:
-            self.hashes.append(None)
-            return
-        self._waiting.append((image.record, self._pool.submit(look, image.encoded)))
-        self._take(_WAITING * _threads())
-
-    def _take(self, leave: int) -> None:
-        """Collect results until at most `leave` are queued."""
-        while len(self._waiting) > leave:
-            record, future = self._waiting.popleft()
-            self.decoded += 1
-            try:
-                self.hashes.append(future.result())
-            except ImageFault as fault:
-                self.hashes.append(None)
+    def looked_at(self, images: Iterable[LabelledImage]) -> Iterator[LabelledImage]:
+        """Yield the images unchanged, after their files were looked at in threads."""
+        threads = min(16, os.cpu_count() or 1)
+        for image, found in done_ahead(images, self._look, lambda _: 1, budget=2 * threads, threads=threads):
+            self.decoded += self._hash_file is not None or self._is_chosen(image)
+            self.hashes.append(None if isinstance(found, ImageFault) else found)
+            if isinstance(found, ImageFault):
                 self._faulty += 1
                 if len(self._faults) < EXAMPLES_LISTED:
-                    self._faults.append(example("", record, fault.message))
+                    self._faults.append(example("", image.record, found.message))
+            yield image
+
+    def _is_chosen(self, image: LabelledImage) -> bool:
+        """Return whether an image is decoded in full."""
+        return self._decoding.images_in(image.record, image.record + 1, self._images) > 0
+
+    def _look(self, image: LabelledImage) -> tuple[LabelledImage, bytes | ImageFault | None]:
+        """Return an image and its hash, None without hashes, or its fault."""
+        try:
+            if self._is_chosen(image):
+                self._decoding.check(image.encoded)
+            return image, self._hash_file(image.encoded) if self._hash_file else None
+        except ImageFault as fault:
+            return image, fault
 
     def report(self, split: str, findings: FindingList) -> None:
         """Add the findings."""
@@ -275,8 +252,3 @@ class ImageFiles:
         what = f"decoded images of {split} are damaged; training leaves them out: save them again"
         examples = [dataclasses.replace(fault, split=split) for fault in self._faults]
         findings.add_share("undecodable_images", split, self._faulty, self.decoded, what, examples=examples)
-
-
-def _check(check: Callable[[bytes], None], hash_file: _Look | None, data: bytes) -> bytes | None:
-    check(data)
-    return hash_file(data) if hash_file else None

@@ -18,7 +18,7 @@ from detection_core.optional.near_duplicates.hamming_index import (
     search_window,
 )
 from detection_core.progress import Progress
-from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+from detection_core.validation.checks import EXAMPLES_LISTED, FindingList, example
 from detection_core.validation.duplicates import Copies
 
 MAX_DISTANCE = 24
@@ -242,11 +242,10 @@ def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> 
 
 def _examples(split: str, other: str, records: Sequence[int], near: NearestImages) -> list[FoundExample]:
     return [
-        FoundExample(
-            split=split,
-            source_id="",
-            record=record,
-            note=f"{near.distances[record]} of 256 bits differ",
+        example(
+            split,
+            record,
+            f"{near.distances[record]} of 256 bits differ",
             other=OtherExample(split=other, source_id="", record=int(near.nearest[record])),
         )
         for record in records[:EXAMPLES_LISTED]

@@ -1,12 +1,13 @@
 """Labelled images as the checks read them, and what one pass gathers of them."""
 
-import contextlib
 import dataclasses
 import hashlib
 import io
+import threading
 
 import numpy as np
 from PIL import Image
+from pycocotools import mask as coco_mask
 from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
@@ -16,7 +17,6 @@ from detection_core.data.record_format import write_record
 from detection_core.datasets.encoding import find_decoding
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import class_colour
-from detection_core.evaluation.results import iou_px
 from detection_core.optional.near_duplicates.perceptual_hash import hash_image_file
 from detection_core.progress import Progress
 from detection_core.validation import labelled_images, sample_pictures, split_pass
@@ -246,9 +246,8 @@ def _images(count, broken=()):
 
 
 def _look(count, decode, *, hashes=False, broken=()):
-    with split_pass.ImageFiles(count, find_decoding(decode), hashes=hashes) as files:
-        for image in _images(count, broken):
-            files.add(image)
+    files = split_pass.ImageFiles(count, find_decoding(decode), hashes=hashes)
+    assert [image.record for image in files.looked_at(_images(count, broken))] == list(range(count))
     return files, findings_of(files.report, "train")
 
 
@@ -267,10 +266,9 @@ def test_images_are_decoded_as_asked_for_and_damaged_ones_found():
         assert [e.record for e in finding.examples] == [3, 7] and "decode" in finding.examples[0].note
         assert files.hashes[3] is None and len(files.hashes) == 10
     files = split_pass.ImageFiles(10, find_decoding("all"), hashes=True)
-    with contextlib.suppress(KeyboardInterrupt), files:
-        files.add(next(_images(1)))
-        raise KeyboardInterrupt
-    assert files._pool._shutdown
+    for _ in files.looked_at(_images(10)):  # as if interrupted
+        break
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
 
 
 def test_an_example_is_drawn_and_the_box_that_is_meant_is_in_its_colour(monkeypatch):
@@ -326,14 +324,14 @@ def _png(values):
 
 
 def _checker(*images):
-    checker = AnnotationChecker()
+    checker = AnnotationChecker(CLASSES)
     for number, made in enumerate(images):
         checker.add(labelled(number, made))
     return checker
 
 
 def _found(*images):
-    findings = findings_of(_checker(*images).report, "train", CLASSES)
+    findings = findings_of(_checker(*images).report, "train")
     return {finding.check: finding for finding in findings.findings()}
 
 
@@ -342,7 +340,8 @@ def test_same_boxes_overlap_and_have_an_area():
     corners, sides = random.uniform(0, 0.5, (30, 2)), random.uniform(0.1, 0.5, (30, 2))
     boxes = np.concatenate([corners, corners + sides], axis=1)
     boxes[20:] = boxes[:10] + random.uniform(0, 0.01, (10, 4))
-    expected = (iou_px(boxes, boxes, np.zeros(30, bool)) >= 0.9) & ~np.eye(30, dtype=bool)
+    as_coco = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    expected = (coco_mask.iou(as_coco, as_coco, [0] * 30) >= 0.9) & ~np.eye(30, dtype=bool)
     found = same_boxes(boxes, overlap=0.9)
     assert (found == expected).all() and found.any()
     flat = (0.5, 0.5, 0.5, 0.5)
