@@ -228,34 +228,34 @@ def _masks(
     return tf.cond(tf.size(stored) > 0, read, lambda: none)
 
 
+def _keypoint_column(
+    values: tf.Tensor, options: DecodeOptions, count: tf.Tensor, default: float
+) -> tf.Tensor:
+    """Return [G, K], filled with the default if the record lacks the column."""
+    filled = _filled(values, count * options.keypoints, default)
+    return tf.ensure_shape(tf.reshape(filled, [count, options.keypoints]), [None, options.keypoints])
+
+
 def _keypoints(
     fields: dict[str, tf.Tensor], options: DecodeOptions, count: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return float32 [G, K, 2] and weights [G, K]; unlabelled keypoints are NaN with weight 0."""
-    shape = tf.stack([count, options.keypoints])
-    y, x = (
-        tf.reshape(_filled(fields[f"image/object/keypoint/{axis}"], tf.reduce_prod(shape), math.nan), shape)
-        for axis in "yx"
+    y, x, stored = (
+        _keypoint_column(fields[f"image/object/keypoint/{key}"], options, count, default)
+        for key, default in (("y", math.nan), ("x", math.nan), ("visibility", 1))
     )
-    stored = fields["image/object/keypoint/visibility"]
-    labelled = tf.reshape(_filled(stored, tf.reduce_prod(shape), 1), shape) > 0
-    seen = labelled & tf.math.is_finite(y) & tf.math.is_finite(x)
+    seen = (stored > 0) & tf.math.is_finite(y) & tf.math.is_finite(x)
     keypoints = tf.where(seen[..., tf.newaxis], tf.stack([y, x], axis=-1), math.nan)
-    return (
-        tf.ensure_shape(keypoints, [None, options.keypoints, 2]),
-        tf.ensure_shape(tf.cast(seen, tf.float32), [None, options.keypoints]),
-    )
+    return keypoints, tf.cast(seen, tf.float32)
 
 
 def _keypoint_depths(
     fields: dict[str, tf.Tensor], options: DecodeOptions, count: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return float32 [G, K] and weights [G, K]; depths that a record lacks are 0 with weight 0."""
-    shape = tf.stack([count, options.keypoints])
-    depths, weights = (tf.reshape(_filled(fields[key], tf.reduce_prod(shape), 0.0), shape) for key in _DEPTHS)
+    depths, weights = (_keypoint_column(fields[key], options, count, 0.0) for key in _DEPTHS)
     known = tf.math.is_finite(depths) & tf.math.is_finite(weights)
-    depths, weights = (tf.where(known, values, 0.0) for values in (depths, weights))
-    return tuple(tf.ensure_shape(values, [None, options.keypoints]) for values in (depths, weights))
+    return tf.where(known, depths, 0.0), tf.where(known, weights, 0.0)
 
 
 def _class_scores(fields: dict[str, tf.Tensor], options: DecodeOptions, classes: tf.Tensor) -> tf.Tensor:

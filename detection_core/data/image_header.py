@@ -77,10 +77,10 @@ def find_format(data: bytes) -> str:
     """
     if not data:
         raise ImageFault("empty_image", "expected an image, found an empty file")
-    name = next((name for magic, name in _MAGIC if magic.match(data)), "")
+    name = next((name for magic, name in _MAGIC if re.match(magic, data, re.DOTALL)), "")
     if name:
         return name
-    other = next((kind for magic, kind in _NOT_READ if magic.match(data)), "")
+    other = next((kind for magic, kind in _NOT_READ if re.match(magic, data, re.DOTALL)), "")
     if other:
         raise ImageFault(
             "unsupported_image",
@@ -100,30 +100,24 @@ def check_size(height: int, width: int) -> None:
         )
 
 
-_MAGIC = tuple(
-    (re.compile(magic, re.DOTALL), name)
-    for magic, name in (
-        (rb"\xff\xd8\xff", "jpeg"),
-        (rb"\x89PNG\r\n\x1a\n", "png"),
-        (rb"GIF8[79]a", "gif"),
-        (rb"BM.{4}\0\0\0\0", "bmp"),
-        (rb"RIFF....WEBP", "webp"),
-        (rb"II\*\0|MM\0\*", "tiff"),
-    )
+_MAGIC = (
+    (rb"\xff\xd8\xff", "jpeg"),
+    (rb"\x89PNG\r\n\x1a\n", "png"),
+    (rb"GIF8[79]a", "gif"),
+    (rb"BM.{4}\0\0\0\0", "bmp"),
+    (rb"RIFF....WEBP", "webp"),
+    (rb"II\*\0|MM\0\*", "tiff"),
 )
 
 # Formats that users may expect to work; recognised so that the message can name them.
-_NOT_READ = tuple(
-    (re.compile(magic, re.DOTALL), kind)
-    for magic, kind in (
-        (rb"....ftyp(hei[cxsm]|hev[cxms]|mif1|msf1)", "HEIC, as iPhones store it"),
-        (rb"....ftypavi[fs]", "AVIF"),
-        (rb"\0\0\0\x0cJXL |\xff\x0a", "JPEG XL"),
-        (rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51", "JPEG 2000"),
-        (rb"%PDF-", "PDF"),
-        (rb"\s*(<\?xml[^>]*>\s*)?<svg", "SVG"),
-        (rb"8BPS", "a Photoshop document"),
-    )
+_NOT_READ = (
+    (rb"....ftyp(hei[cxsm]|hev[cxms]|mif1|msf1)", "HEIC, as iPhones store it"),
+    (rb"....ftypavi[fs]", "AVIF"),
+    (rb"\0\0\0\x0cJXL |\xff\x0a", "JPEG XL"),
+    (rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51", "JPEG 2000"),
+    (rb"%PDF-", "PDF"),
+    (rb"\s*(<\?xml[^>]*>\s*)?<svg", "SVG"),
+    (rb"8BPS", "a Photoshop document"),
 )
 
 _NOTES = (b"Exif\0\0", b"http://ns.adobe.com/xap/")  # beginnings of APP1 segments with EXIF and XMP

@@ -130,36 +130,28 @@ def check_with_both(data: bytes) -> None:
     Raises:
         ImageFault: as `read_pixels`, when TensorFlow cannot decode it, or when the two differ.
     """
-    with open_picture(io.BytesIO(data)) as picture:
-        pixels = picture.height * picture.width
-    with one_large(pixels):
-        _check_with_both(data)
-
-
-def _check_with_both(data: bytes) -> None:
     import tensorflow as tf
 
     from detection_core.data.decode import decode_pixels
 
-    ours = read_pixels(io.BytesIO(data))
-    try:
-        theirs = decode_pixels(tf.constant(data), channels=3).numpy()
-    except tf.errors.ResourceExhaustedError:  # not the file's fault
-        raise
-    except tf.errors.OpError as e:
-        reason = e.message.split("}} ")[-1].split(" [Op:")[0][:200]
-        raise ImageFault("undecodable_image", f"TensorFlow cannot decode the file: {reason}") from e
-    if ours.shape != theirs.shape:
-        raise ImageFault(
-            "decoders_differ",
-            f"Pillow reads {ours.shape[:2]} rows and columns, TensorFlow {theirs.shape[:2]}",
-        )
-    difference = mean_difference(ours, theirs)
-    if difference > MAX_DIFFERENCE:
-        raise ImageFault(
-            "decoders_differ",
-            f"the pixels of Pillow and TensorFlow differ by {difference:.1f} of 255 on average",
-        )
+    with open_picture(io.BytesIO(data)) as picture:
+        pixels = picture.height * picture.width
+    with one_large(pixels):
+        ours = read_pixels(io.BytesIO(data))
+        try:
+            theirs = decode_pixels(tf.constant(data), channels=3).numpy()
+        except tf.errors.ResourceExhaustedError:  # not the file's fault
+            raise
+        except tf.errors.OpError as e:
+            reason = e.message.split("}} ")[-1].split(" [Op:")[0][:200]
+            raise ImageFault("undecodable_image", f"TensorFlow cannot decode the file: {reason}") from e
+        if ours.shape != theirs.shape:
+            detail = f"Pillow reads {ours.shape[:2]} rows and columns, TensorFlow {theirs.shape[:2]}"
+            raise ImageFault("decoders_differ", detail)
+        difference = mean_difference(ours, theirs)
+        if difference > MAX_DIFFERENCE:
+            detail = f"the pixels of Pillow and TensorFlow differ by {difference:.1f} of 255 on average"
+            raise ImageFault("decoders_differ", detail)
 
 
 def mean_difference(one: np.ndarray, other: np.ndarray) -> float:

@@ -96,13 +96,14 @@ def test_a_large_picture_is_compared_by_one_thread_at_a_time(monkeypatch):
     monkeypatch.setattr("detection_core.data.pixels._LARGE", 10)
     inside, most = [], []
 
-    def look(data):
-        inside.append(data)
+    def look(stream):
+        inside.append(stream)
         most.append(len(inside))
         time.sleep(0.05)
         inside.pop()
+        return read_pixels(stream)
 
-    monkeypatch.setattr("detection_core.data.pixels._check_with_both", look)
+    monkeypatch.setattr("detection_core.data.pixels.read_pixels", look)
     threads = [threading.Thread(target=check_with_both, args=(SOUND["noise"],)) for _ in range(4)]
     for act in (threading.Thread.start, threading.Thread.join):
         for thread in threads:
