@@ -149,22 +149,19 @@ def rotation(size: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
 
 def shear(level: tf.Tensor, *, horizontal: bool) -> tf.Tensor:
     """Shift rows to the left, or columns up, by `level` pixels per row or column."""
-    one, zero = tf.constant(1.0), tf.constant(0.0)
-    across, down = (level, zero) if horizontal else (zero, level)
-    return tf.stack([tf.stack([one, across, zero]), tf.stack([down, one, zero])])
+    across, down = (level, 0.0) if horizontal else (0.0, level)
+    return tf.stack([tf.stack([1.0, across, 0.0]), tf.stack([down, 1.0, 0.0])])
 
 
 def shift(pixels: tf.Tensor, *, horizontal: bool) -> tf.Tensor:
     """Shift the image to the left or up by some pixels."""
-    one, zero = tf.constant(1.0), tf.constant(0.0)
-    across, down = (pixels, zero) if horizontal else (zero, pixels)
-    return tf.stack([tf.stack([one, zero, across]), tf.stack([zero, one, down])])
+    across, down = (pixels, 0.0) if horizontal else (0.0, pixels)
+    return tf.stack([tf.stack([1.0, 0.0, across]), tf.stack([0.0, 1.0, down])])
 
 
 def mirror(size: tf.Tensor) -> tf.Tensor:
     """Mirror left and right in an image of int32 [2] `size`."""
-    last_column, zero = tf.cast(size[1], tf.float32) - 1.0, tf.constant(0.0)
-    return tf.stack([tf.stack([-1.0, zero, last_column]), tf.constant([0.0, 1.0, 0.0])])
+    return tf.stack([tf.stack([-1.0, 0.0, tf.cast(size[1], tf.float32) - 1.0]), [0.0, 1.0, 0.0]])
 
 
 def warp_pixels(pixels: tf.Tensor, warp: tf.Tensor, fill: int, interpolation: str = "NEAREST") -> tf.Tensor:

@@ -56,7 +56,7 @@ class VideoFrame(NamedTuple):
     pixels: np.ndarray
 
 
-class VideoReader:
+class VideoReader(contextlib.AbstractContextManager["VideoReader"]):
     """Reads a video file sequentially, one frame in memory at a time.
 
     PyAV (`detflow[video]`) has wheels with FFmpeg's libraries for every platform. Unlike OpenCV's reader, it
@@ -149,15 +149,8 @@ class VideoReader:
             else:
                 yield from decoded
 
-    def close(self) -> None:
-        """Close the file."""
-        self._container.close()
-
-    def __enter__(self) -> "VideoReader":
-        return self
-
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._container.close()
 
 
 def _upright(frame: Any) -> np.ndarray:
