@@ -205,6 +205,15 @@ class Rejected(Exception):
         self.mentions: Sequence[str] = ()
 
 
+@contextlib.contextmanager
+def rejecting(rejected: list[Rejection], file: str, record: str) -> Iterator[None]:
+    """Put an image that is `Rejected` inside the block into a list, and go on after the block."""
+    try:
+        yield
+    except Rejected as e:
+        rejected.append(Rejection(file, record, e.reason, e.detail))
+
+
 class Malformed(Rejected):
     """Raised for an object that lacks a field, or has one of the wrong type."""
 

@@ -29,6 +29,7 @@ from detection_core.datasets.annotated_images import (
     Rejected,
     Rejection,
     path_inside,
+    rejecting,
 )
 from detection_core.datasets.card import write_quarantine
 from detection_core.datasets.classes import fill_label_map, make_label_map, merge_keypoint_names
@@ -108,10 +109,8 @@ def convert_to_coco(
             rejected[split] = []
             with open_coco(files.join(folder, written[split]), label_map, keypoint_names) as writer:
                 for image in annotations.images:
-                    try:
+                    with rejecting(rejected[split], image.filename, image.source_id):
                         _add(writer, image, files.join(folder, images), copy=copy)
-                    except Rejected as e:
-                        rejected[split].append(Rejection(image.filename, image.source_id, e.reason, e.detail))
                     progress.advance(1)
                 counts["images"] += writer.images
                 counts["objects"] += writer.objects

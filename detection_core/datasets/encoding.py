@@ -147,7 +147,7 @@ def make_example(
     as_stored = shapes.find_annotation_frame(record, frame, exif_annotations) == shapes.STORED and turned
     drawn_on = frame if as_stored else shapes.Frame(image.width, image.height)
     objects = shapes.place_objects(record, drawn_on.width, drawn_on.height)
-    objects = shapes.turn_objects(objects, drawn_on) if as_stored else objects
+    objects = [shapes.turn_object(item, drawn_on) for item in objects] if as_stored else objects
     boxes, clipped = [], 0
     for item in objects:
         if item.name not in label_ids:
@@ -234,10 +234,8 @@ def _load_image(
     try:
         header = read_header(data)
         orientation = read_orientation(data, header.format) if header.has_notes else UPRIGHT
-        frame, converted = (
-            shapes.Frame(header.width, header.height, orientation),
-            header.format in CONVERTIBLE,
-        )
+        frame = shapes.Frame(header.width, header.height, orientation)
+        converted = header.format in CONVERTIBLE
         if converted:
             data, header = convert_to_png(data, header.format)
             frame = shapes.Frame(*upright_size(header.width, header.height, orientation), orientation)

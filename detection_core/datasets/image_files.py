@@ -9,7 +9,7 @@ import posixpath
 import struct
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, get_args
 
 from detection_core.allowed_values import UnannotatedImages
@@ -17,7 +17,9 @@ from detection_core.data.image_header import MAX_FILE_BYTES, PNG_NOTES, ImageFau
 from detection_core.data.orientation import UPRIGHT, noted_orientation, upright_size
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
+    Annotations,
     Rejected,
+    Rejection,
     checked_id,
     checked_text,
     path_inside,
@@ -155,6 +157,44 @@ def images_without_annotation(
         taken.add(image.source_id)
         found.append(image)
     return found
+
+
+def read_each(
+    found: Annotations,
+    paths: Iterable[str],
+    read: Callable[[str], AnnotatedImage | None],
+    available: ImageFiles,
+    *,
+    shown: str = "",
+    below: str | None,
+) -> Iterator[AnnotatedImage]:
+    """Yield the images of annotation files with one image each, and complete `found`.
+
+    Args:
+        found: takes categories, rejections and images without annotation.
+        paths: of the annotation files.
+        read: returns the image of a file, None for another tool's file; may raise Rejected.
+        available: the image files.
+        shown: folder of the paths, for rejections.
+        below: folder of the images without annotation; "" for all, None to leave them out.
+    """
+    ids = []
+    for path in paths:
+        name = stem(path)
+        try:
+            image = read(path)
+        except Rejected as e:
+            file = os.path.normpath(os.path.join(shown, path))
+            found.rejected.append(Rejection(file, name, e.reason, e.detail))
+            found.about.update(available.paths_like(name), available.paths_like(os.path.basename(name)))
+            continue
+        if image is not None:
+            found.categories.update((item.name, 0) for item in image.objects)
+            found.about.add(image.path)
+            ids.append(image.source_id)
+            yield image
+    if below is not None:
+        found.unannotated.extend(images_without_annotation(available, found.about, ids, below))
 
 
 def left_over(

@@ -5,6 +5,7 @@ Annotations refer to the stored or to the upright picture: the annotated size sh
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,18 +41,17 @@ def box_around(points: Iterable[Point]) -> tuple[float, float, float, float]:
     return min(x), min(y), max(x), max(y)
 
 
-def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> AnnotatedObject:
-    """Return an object from its outlines.
+def polygon_object(name: str, ring: Sequence[Point], label: str) -> AnnotatedObject:
+    """Return an object from its outline.
 
     Raises:
-        Rejected: if an outline has fewer than three or too many points, or a coordinate is not finite.
+        Rejected: if it has fewer than three or too many points, or a coordinate is not finite.
     """
-    for ring in rings:
-        check_count(len(ring), "points of an outline")
-        if len(ring) < 3 or not all(map(math.isfinite, itertools.chain(*ring))):
-            raise Malformed(f"{label}: expected a polygon of 3 points or more, found {ring!r:.120}")
-    mask = Polygons([list(itertools.chain(*ring)) for ring in rings])
-    return AnnotatedObject(name, box_around(itertools.chain(*rings)), label=label, mask=mask)
+    check_count(len(ring), "points of an outline")
+    numbers = list(itertools.chain(*ring))
+    if len(ring) < 3 or not all(map(math.isfinite, numbers)):
+        raise Malformed(f"{label}: expected a polygon of 3 points or more, found {ring!r:.120}")
+    return AnnotatedObject(name, box_around(ring), label=label, mask=Polygons([numbers]))
 
 
 def join_objects(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObject:
@@ -60,6 +60,21 @@ def join_objects(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObjec
     if isinstance(one.mask, Polygons) and isinstance(other.mask, Polygons):
         cast(list[Any], one.mask.rings).extend(other.mask.rings)
     return one._replace(box=box, mask=one.mask or other.mask)
+
+
+def keypoint_names(
+    images: Iterable[tuple[AnnotatedImage, Sequence[Mapping[str, Point]]]],
+) -> dict[str, list[str]]:
+    """Return class name to the names of its drawn keypoints in alphabetical order.
+
+    Each image comes with each object's drawn keypoints by name; an image without any may have an empty list.
+    """
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    for image, points in images:
+        for item, drawn in zip(image.objects, points, strict=False):
+            if drawn:
+                found[item.name].update(drawn)
+    return {name: sorted(points) for name, points in sorted(found.items())}
 
 
 def fill_keypoints(
@@ -304,12 +319,8 @@ def _place_object(item: AnnotatedObject, width: int, height: int) -> AnnotatedOb
     )
 
 
-def turn_objects(objects: list[AnnotatedObject], frame: Frame) -> list[AnnotatedObject]:
-    """Return the objects of a stored picture with boxes and keypoints moved to the upright picture."""
-    return [_turn_object(item, frame) for item in objects]
-
-
-def _turn_object(item: AnnotatedObject, frame: Frame) -> AnnotatedObject:
+def turn_object(item: AnnotatedObject, frame: Frame) -> AnnotatedObject:
+    """Return an object of a stored picture with box and keypoints moved to the upright picture."""
     xmin, ymin, xmax, ymax = item.box
     (x0, y0), (x1, y1) = (turn_point(x, y, *frame) for x, y in ((xmin, ymin), (xmax, ymax)))
     # Swap only the edges that turning has swapped: an inverted box stays inverted and is rejected later.

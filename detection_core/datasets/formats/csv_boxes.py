@@ -15,6 +15,7 @@ from detection_core.datasets.annotated_images import (
     check_count,
     checked_id,
     checked_text,
+    rejecting,
 )
 from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source
 from detection_core.datasets.formats.csv_rows import UNASSIGNED, Row, decode_head, open_csv, read_rows
@@ -117,14 +118,11 @@ def _read_images(
 ) -> Iterator[AnnotatedImage]:
     name = source.annotations.rpartition("/")[2]
     for image, rows in grouped.by_image:
-        try:
+        with rejecting(found.rejected, name, image):
             check_count(len(rows))
             read = _image(image, list(map(Row._make, rows)), available)
-        except Rejected as e:
-            found.rejected.append(Rejection(name, image, e.reason, e.detail))
-            continue
-        found.categories.update((item.name, 0) for item in read.objects)
-        yield read._replace(in_fractions=read.in_fractions or grouped.in_fractions)
+            found.categories.update((item.name, 0) for item in read.objects)
+            yield read._replace(in_fractions=read.in_fractions or grouped.in_fractions)
 
 
 def _paths_of(image: str, available: ImageFiles) -> set[str]:

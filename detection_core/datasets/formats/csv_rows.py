@@ -250,13 +250,9 @@ def _box(texts: Sequence[str], name: str, line: int) -> Box | None:
 
 
 def _number(text: str, what: str, line: int) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+    if not is_number(text):
         raise Malformed(f"line {line}: expected {what} as a number, found {text!r:.80}")
-    return number
+    return float(text)
 
 
 def is_number(text: str) -> bool:

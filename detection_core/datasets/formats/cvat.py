@@ -19,11 +19,11 @@ from detection_core.datasets.annotated_images import (
     Malformed,
     Polygons,
     Rejected,
-    Rejection,
     Rejections,
     check_count,
     checked_id,
     checked_text,
+    rejecting,
 )
 from detection_core.datasets.classes import check_keypoint_names
 from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source
@@ -115,13 +115,10 @@ def _read_images(source: Source, keypoint_names: "Names", found: Annotations) ->
             check_keypoint_names(keypoint_names, source.annotations)
         if element.tag != "image" or (source.subset and element.get("subset") != source.subset):
             continue
-        try:
+        with rejecting(found.rejected, file, str(element.get("name"))):
             image = _image(element, available, keypoint_names)
-        except Rejected as e:
-            found.rejected.append(Rejection(file, str(element.get("name")), e.reason, e.detail))
-            continue
-        met.update((item.name, 0) for item in image.objects)
-        yield image
+            met.update((item.name, 0) for item in image.objects)
+            yield image
     found.categories.update(met)
 
 
@@ -241,7 +238,7 @@ class _Shape(NamedTuple):
         return self.numbers("rotation")[0] if self.element.get("rotation") else 0.0
 
     def outlined(self, points: list[Point]) -> AnnotatedObject:
-        return polygon_object(self.name, [points], self.label)
+        return polygon_object(self.name, points, self.label)
 
 
 def _points(element: ElementTree.Element, label: str) -> list[Point]:

@@ -1,13 +1,12 @@
 """Label Studio's JSON: a list of tasks, https://labelstud.io/guide/export."""
 
-import collections
 import dataclasses
 import itertools
 import json
 import os
 import re
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets import shapes
@@ -17,12 +16,12 @@ from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Annotations,
     Malformed,
-    Rejected,
     Rejection,
     Rejections,
     check_count,
     checked_id,
     checked_text,
+    rejecting,
 )
 from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source, candidates
 from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, point_of, size_of
@@ -87,7 +86,8 @@ def read(root: str, location: Any) -> Annotations:
     names: dict[str, list[str]] = {}
     if any(_mentions(source.annotations, _POINT.encode()) for source in sources):
         # Every object has all keypoints of its class, so read their names before the first object.
-        names = _keypoint_names(sources)
+        tasks = itertools.chain.from_iterable(_read_tasks(source, []) for source in sources)
+        names = shapes.keypoint_names((image, points or []) for image, points in tasks)
     found = Annotations(rejected=Rejections(), keypoint_names=names)
 
     def images() -> Iterator[AnnotatedImage]:
@@ -97,26 +97,12 @@ def read(root: str, location: Any) -> Annotations:
                     found.unannotated.append(image)
                     continue
                 found.about.add(image.path)
-                try:
+                with rejecting(found.rejected, os.path.basename(source.annotations), image.source_id):
                     filled = shapes.fill_keypoints(image, points, names)
-                except Rejected as e:
-                    file = source.annotations.rpartition("/")[2]
-                    found.rejected.append(Rejection(file, image.source_id, e.reason, e.detail))
-                    continue
-                found.categories.update((item.name, 0) for item in image.objects)
-                yield filled
+                    found.categories.update((item.name, 0) for item in image.objects)
+                    yield filled
 
     return dataclasses.replace(found, images=images())
-
-
-def _keypoint_names(sources: Iterable[Source]) -> dict[str, list[str]]:
-    """Return class name to the names of its keypoints in alphabetical order."""
-    found: dict[str, set[str]] = collections.defaultdict(set)
-    for image, points in itertools.chain.from_iterable(_read_tasks(source, []) for source in sources):
-        for item, drawn in zip(image.objects, points or (), strict=False):
-            if drawn:
-                found[item.name].update(drawn)
-    return {name: sorted(points) for name, points in sorted(found.items())}
 
 
 def _read_tasks(
@@ -125,14 +111,11 @@ def _read_tasks(
     """Yield the image of each task, and its objects' keypoints; None if it has not been annotated."""
     file, available = source.annotations.rpartition("/")[2], ImageFiles(source.images)
     for number, task in enumerate(_tasks(source.annotations), start=1):
-        try:
+        record = task.get("id", number) if isinstance(task, Mapping) else number
+        with rejecting(rejected, file, str(record)):
             results = _results(mapping_of(task, "a task"))
             image, points = _image(task, results or [], available)
-        except Rejected as e:
-            record = str(task.get("id", number)) if isinstance(task, Mapping) else str(number)
-            rejected.append(Rejection(file, record, e.reason, e.detail))
-            continue
-        yield image, None if results is None else points
+            yield image, None if results is None else points
 
 
 def _tasks(path: str) -> Iterator[Any]:
@@ -279,22 +262,21 @@ def _rectangle(value: Result, name: str, size: tuple[int, int], label: str) -> A
     degrees = number_of(value.get("rotation") or 0, f"{label}: rotation")
     if not degrees:
         return AnnotatedObject(name, (x, y, x + width, y + height), label=label)
-    return shapes.polygon_object(
-        name, [shapes.turn(shapes.rectangle(x, y, width, height), (x, y), degrees)], label
-    )
+    corners = shapes.turn(shapes.rectangle(x, y, width, height), (x, y), degrees)
+    return shapes.polygon_object(name, corners, label)
 
 
 def _polygon(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
     points = [
         point_of(point, f"{label}: a point") for point in list_of(value.get("points"), f"{label}: points")
     ]
-    return shapes.polygon_object(name, [[(x * size[0] / 100, y * size[1] / 100) for x, y in points]], label)
+    return shapes.polygon_object(name, [(x * size[0] / 100, y * size[1] / 100) for x, y in points], label)
 
 
 def _ellipse(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
     center, radii = (_place(value, *keys, size, label) for keys in (("x", "y"), ("radiusX", "radiusY")))
     degrees = number_of(value.get("rotation") or 0, f"{label}: rotation")
-    return shapes.polygon_object(name, [shapes.ellipse(center, radii, degrees)], label)
+    return shapes.polygon_object(name, shapes.ellipse(center, radii, degrees), label)
 
 
 def _brush(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:

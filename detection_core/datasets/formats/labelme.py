@@ -20,7 +20,6 @@ from detection_core.datasets.annotated_images import (
     Annotations,
     Malformed,
     Rejected,
-    Rejection,
     check_count,
     checked_id,
     checked_text,
@@ -28,7 +27,7 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json, point_of, size_of
-from detection_core.datasets.image_files import ImageFiles, images_without_annotation
+from detection_core.datasets.image_files import ImageFiles, read_each
 from detection_core.datasets.shapes import (
     Point,
     add_mask,
@@ -36,6 +35,7 @@ from detection_core.datasets.shapes import (
     ellipse,
     fill_keypoints,
     join_objects,
+    keypoint_names,
     place_mask,
     polygon_object,
 )
@@ -106,35 +106,23 @@ def read(root: str, location: Any) -> Annotations:
     paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
     names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
     available = ImageFiles(root)
-    found = Annotations(keypoint_names=_keypoint_names(root, names, available))
+    found = Annotations(keypoint_names=keypoint_names(_read_pointed(root, names, available)))
     return dataclasses.replace(found, images=_read_images(found, root, inside, names, available))
 
 
 def _read_images(
     found: Annotations, root: str, inside: str, names: Sequence[str], available: ImageFiles
 ) -> Iterator[AnnotatedImage]:
-    """Yield the annotated images, then complete `found`; raise DataError if no file is LabelMe's."""
-    about, ids = found.about, []
-    for name in names:
-        try:
-            image = _read_image(root, name, available)
-            record = image and fill_keypoints(*image, found.keypoint_names)
-        except Rejected as e:
-            found.rejected.append(Rejection(name, layouts.stem(name), e.reason, e.detail))
-            about |= available.paths_like(layouts.stem(name)) | available.paths_like(
-                posixpath.basename(layouts.stem(name))
-            )
-            continue
-        if record is None:
-            continue
-        found.categories.update((item.name, 0) for item in record.objects)
-        about.add(record.path)
-        ids.append(record.source_id)
-        yield record
-    if not ids and not found.rejected:
+    """Yield the annotated images; then raise DataError if no file is LabelMe's."""
+
+    def read(name: str) -> AnnotatedImage | None:
+        image = _read_image(root, name, available)
+        return fill_keypoints(*image, found.keypoint_names) if image else None
+
+    yield from read_each(found, names, read, available, below=f"{inside}/" if inside else "")
+    if not found.about and not found.rejected:
         where = files.join(root, inside)
         raise DataError("expected LabelMe files, found none; correct data.path or data.format", where=where)
-    found.unannotated.extend(images_without_annotation(available, about, ids, f"{inside}/" if inside else ""))
 
 
 def _read_image(root: str, name: str, available: ImageFiles) -> _Read | None:
@@ -145,22 +133,14 @@ def _read_image(root: str, name: str, available: ImageFiles) -> _Read | None:
     return _image(root, name, mapping_of(content, "the file"), available)
 
 
-def _keypoint_names(root: str, names: Sequence[str], available: ImageFiles) -> dict[str, list[str]]:
-    """Return class name to the names of its points in order of appearance; every object has all of them.
-
-    Files without points, which are most, are not parsed.
-    """
-    found: dict[str, set[str]] = collections.defaultdict(set)
+def _read_pointed(root: str, names: Sequence[str], available: ImageFiles) -> Iterator[_Read]:
+    """Yield the content of files with points; the others, which are most, are not parsed."""
     for name in names:
         with contextlib.suppress(Rejected):  # reported when the file is read
-            if _POINT not in read_annotation(files.join(root, name), MAX_IMAGE_FILE_BYTES):
-                continue
-            if (read := _read_image(root, name, available)) is not None:
-                image, points = read
-                for item, named in zip(image.objects, points, strict=True):
-                    if named:
-                        found[item.name].update(named)
-    return {name: sorted(points) for name, points in sorted(found.items())}
+            if _POINT in read_annotation(files.join(root, name), MAX_IMAGE_FILE_BYTES) and (
+                read := _read_image(root, name, available)
+            ):
+                yield read
 
 
 def _picture(root: str, name: str, image: str, data: object, available: ImageFiles) -> tuple[str, str]:
@@ -271,7 +251,7 @@ class _Drawn(NamedTuple):
 
 
 def _polygon(drawn: _Drawn) -> AnnotatedObject:
-    return polygon_object(drawn.name, [drawn.points], drawn.label)
+    return polygon_object(drawn.name, drawn.points, drawn.label)
 
 
 def _rectangle(drawn: _Drawn) -> AnnotatedObject:
@@ -285,7 +265,7 @@ def _circle(drawn: _Drawn) -> AnnotatedObject:
     if len(points) != 2:
         raise Malformed(f"{label}: expected center and edge of a circle, found {points!r:.80}")
     radius = math.dist(*points)
-    return polygon_object(drawn.name, [ellipse(points[0], (radius, radius))], label)
+    return polygon_object(drawn.name, ellipse(points[0], (radius, radius)), label)
 
 
 def _mask(drawn: _Drawn) -> AnnotatedObject:

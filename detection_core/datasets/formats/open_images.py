@@ -25,6 +25,7 @@ from detection_core.datasets.annotated_images import (
     check_count,
     checked_id,
     checked_text,
+    rejecting,
 )
 from detection_core.datasets.formats.annotation_files import FileFormat, Source
 from detection_core.datasets.formats.open_images_files import (
@@ -187,12 +188,10 @@ def _read_images(rows: _Rows, masks: Mapping[str, str]) -> Iterator[AnnotatedIma
         if not parts:
             continue
         image_id, path = image
-        try:
+        with rejecting(rows.rejected, path, image_id):
             check_count(len(parts))
             where = rows.images.path(checked_text(path, "the image's name"))
             yield _image(checked_id(image_id), path, where, map(_Part._make, parts), masks)
-        except Rejected as e:
-            rows.rejected.append(Rejection(path, image_id, e.reason, e.detail))
 
 
 def _image(

@@ -18,8 +18,8 @@ from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     Annotations,
     Rejected,
-    Rejection,
     Rejections,
+    rejecting,
 )
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.errors import ConfigError, DataError, shorten
@@ -79,7 +79,7 @@ def read_named(root: str, location: Any, class_names: Mapping[int, str]) -> Anno
     for path in _record_files(root, location):
         name = os.path.relpath(path, root)
         for number, (part, data) in enumerate(read_records(path)):
-            try:
+            with rejecting(rejected, name, f"record {number}"):
                 if data is None:
                     raise Rejected("malformed_record", "the record's checksum does not fit its bytes")
                 example = RecordedExample(data, part, class_names)
@@ -87,8 +87,6 @@ def read_named(root: str, location: Any, class_names: Mapping[int, str]) -> Anno
                 _learn(categories, example.classes(), ids, path)
                 keypoint_names |= example.keypoint_names()
                 images.append(image)
-            except Rejected as e:
-                rejected.append(Rejection(name, f"record {number}", e.reason, e.detail))
     return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
 
 

@@ -102,7 +102,7 @@ def _object(region: Mapping[str, Any], number: int) -> AnnotatedObject:
     if not isinstance(place, Mapping) or not isinstance(kind, str) or kind not in _SHAPES:
         raise Malformed(f"{label}: expected one of {', '.join(_SHAPES)}, found {kind!r:.40}")
     if kind == "polygon":
-        return polygon_object(name, [_polygon(place, label)], label)
+        return polygon_object(name, _polygon(place, label), label)
     numbers = [number_of(place.get(key), f"{label}: {key}") for key in _SHAPES[kind]]
     if kind == "rect":
         x, y, width, height = numbers
@@ -110,7 +110,7 @@ def _object(region: Mapping[str, Any], number: int) -> AnnotatedObject:
     x, y, *radii = numbers
     theta = number_of(place.get("theta") or 0, f"{label}: theta") if kind == "ellipse" else 0.0
     degrees = math.degrees(math.remainder(theta, math.tau))
-    return polygon_object(name, [ellipse((x, y), (radii[0], radii[-1]), degrees)], label)
+    return polygon_object(name, ellipse((x, y), (radii[0], radii[-1]), degrees), label)
 
 
 _SHAPES = {

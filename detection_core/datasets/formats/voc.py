@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,14 +15,13 @@ from detection_core.datasets.annotated_images import (
     Annotations,
     Malformed,
     Rejected,
-    Rejection,
     checked_id,
     checked_text,
     path_inside,
 )
 from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.xml_files import parse_xml
-from detection_core.datasets.image_files import ImageFiles, images_without_annotation
+from detection_core.datasets.image_files import ImageFiles, read_each
 from detection_core.datasets.image_parts import plain_line, read_list
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
@@ -205,37 +204,14 @@ def read(root: str, location: Any) -> Annotations:
         listing = list_folder(annotations)
         listed = sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=layouts.stem)
     shown = os.path.relpath(annotations, root)
-    found = Annotations()
-    images = _read_images(found, annotations, listed, ImageFiles(folder), shown, whole=not image_set)
+    found, available = Annotations(), ImageFiles(folder)
+
+    def read_one(path: str) -> AnnotatedImage:
+        return _image(layouts.stem(path), path_inside(annotations, path), available)
+
+    below = None if image_set else ""
+    images = read_each(found, listed, read_one, available, shown=shown, below=below)
     return dataclasses.replace(found, images=images)
-
-
-def _read_images(
-    found: Annotations,
-    annotations: str,
-    listed: Iterable[str],
-    available: ImageFiles,
-    shown: str,
-    *,
-    whole: bool,
-) -> Iterator[AnnotatedImage]:
-    """Yield the images of annotation files; complete `found` after the last one."""
-    about, ids = found.about, []
-    for path in listed:
-        name = layouts.stem(path)
-        try:
-            image = _image(name, path_inside(annotations, path), available)
-        except Rejected as e:
-            file = os.path.normpath(os.path.join(shown, path))
-            found.rejected.append(Rejection(file, name, e.reason, e.detail))
-            about |= available.paths_like(name) | available.paths_like(os.path.basename(name))
-            continue
-        found.categories.update((item.name, 0) for item in image.objects)
-        about.add(image.path)
-        ids.append(image.source_id)
-        yield image
-    if whole:
-        found.unannotated.extend(images_without_annotation(available, about, ids))
 
 
 def _image(name: str, path: str, available: ImageFiles) -> AnnotatedImage:

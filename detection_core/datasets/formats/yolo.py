@@ -17,12 +17,12 @@ from detection_core.datasets.annotated_images import (
     Keypoint,
     Malformed,
     Rejected,
-    Rejection,
     check_count,
     checked_id,
     checked_text,
     path_inside,
     read_annotation,
+    rejecting,
 )
 from detection_core.datasets.formats.yolo_layout import (
     LOOKS_FOR,
@@ -119,18 +119,15 @@ def _read_images(
 ) -> Iterator[AnnotatedImage]:
     """Yield the images with a label file; the others are background, kept separately."""
     for image in paths:
-        try:
+        with rejecting(annotations.rejected, labels.get(image, image), image):
             path = path_inside(listing.root, checked_text(image, "the image's name"))
             lines = _lines(listing.path(labels[image])) if image in labels else ()
             objects = [_object(line, number, found) for number, line in lines]
             entry = AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
-        except Rejected as e:
-            annotations.rejected.append(Rejection(labels.get(image, image), image, e.reason, e.detail))
-            continue
-        if image in labels:
-            yield entry
-        else:
-            annotations.unannotated.append(entry)
+            if image in labels:
+                yield entry
+            else:
+                annotations.unannotated.append(entry)
 
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
@@ -161,7 +158,7 @@ def _object(words: Sequence[str], number: int, found: YoloSet) -> AnnotatedObjec
         box = (x - w / 2, y - h / 2, x + w / 2, y + h / 2)
         return AnnotatedObject(name, box, label=label, keypoints=_keypoints(values[4:], dims))
     if len(values) >= 6 and not len(values) % 2 and not count:
-        return polygon_object(name, [list(zip(values[::2], values[1::2], strict=True))], label)
+        return polygon_object(name, list(zip(values[::2], values[1::2], strict=True)), label)
     expected = f"4 numbers or {4 + count * dims}" if count else "4 numbers, or those of an outline"
     raise Malformed(f"{label}: expected a class and {expected}, found {len(words)}")
 

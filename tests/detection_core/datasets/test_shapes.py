@@ -28,12 +28,13 @@ from detection_core.datasets.shapes import (
     box_around,
     brush_mask,
     ellipse,
+    join_objects,
     place_mask,
     polygon_object,
     rectangle,
     row_mask,
     turn,
-    turn_objects,
+    turn_object,
 )
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
@@ -41,7 +42,8 @@ from tests.support.dataset_files import brush_bytes
 
 
 def test_polygons_ellipses_and_rectangles_have_boxes_and_turn_and_other_rings_are_refused():
-    item = polygon_object("cat", [[(1, 2), (3, 2), (3, 5)], [(7, 0), (9, 1), (8, 1)]], "shape 1")
+    rings = [(1, 2), (3, 2), (3, 5)], [(7, 0), (9, 1), (8, 1)]
+    item = join_objects(*(polygon_object("cat", ring, "shape 1") for ring in rings))
     assert item.box == (1, 0, 9, 5) and item.mask == Polygons([[1, 2, 3, 2, 3, 5], [7, 0, 9, 1, 8, 1]])
     assert item == AnnotatedObject("cat", item.box, label="shape 1", mask=item.mask)
     assert box_around(ellipse((10, 20), (4, 2))) == pytest.approx((6, 18, 14, 22))
@@ -51,7 +53,7 @@ def test_polygons_ellipses_and_rectangles_have_boxes_and_turn_and_other_rings_ar
     (x, y), *_ = turn([(4, 0)], (0, 0), 90)
     assert (x, y) == pytest.approx((0, 4))
     for ring in ([], [(1, 2), (3, 4)], [(1, 2), (3, math.nan), (5, 6)]):
-        refused(Rejected, "shape 1: expected a polygon of 3 points", polygon_object, "cat", [ring], "shape 1")
+        refused(Rejected, "shape 1: expected a polygon of 3 points", polygon_object, "cat", ring, "shape 1")
 
 
 HEIGHT, WIDTH = 30, 40
@@ -264,7 +266,7 @@ def test_the_annotated_size_decides_where_turning_changes_it(*, size, orientatio
 
 def test_a_square_leaves_it_to_the_setting_and_another_size_is_refused_with_both():
     assert frame_of((40, 40), (40, 40, 6), "stored") == "stored"
-    (turned,) = turn_objects([_object(box=(9.0, 2.0, 4.0, 8.0))], Frame(40, 30, 6))
+    turned = turn_object(_object(box=(9.0, 2.0, 4.0, 8.0)), Frame(40, 30, 6))
     assert turned.box[3] < turned.box[1] and turned.box[0] < turned.box[2], "inverted as before"
     for orientation, sizes in ((6, r"found 30x40 \(40x30 as stored\)"), (1, "found 40x30$")):
         message = f"expected 50x30 pixels as annotated, {sizes}"
@@ -277,7 +279,7 @@ def test_a_turned_box_has_the_same_sides_and_lies_inside(orientation, numbers):
     xs, ys = sorted(numbers[:2]), sorted(numbers[2:])
     frame = Frame(40, 30, orientation)
     item = _object(box=(xs[0], ys[0], xs[1], ys[1]), keypoints=[(xs[0], ys[0], 2)])
-    (turned,) = turn_objects([item], frame)
+    turned = turn_object(item, frame)
     xmin, ymin, xmax, ymax = turned.box
     width, height = frame.upright
     assert 0 <= xmin <= xmax <= width and 0 <= ymin <= ymax <= height
