@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.object_store import PARTS_AT_ONCE, ObjectStore
-from detection_core.storage.store_connection import StoredObject, missing, seconds_between, taken
+from detection_core.storage.store_connection import Entry, StoredObject, missing, seconds_between, taken
 
 _VARIABLES = (
     "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY",
@@ -58,9 +58,7 @@ class AzureStore(ObjectStore):
 
         return sync(self.file_system.loop, coroutine, *arguments)
 
-    def _entries(
-        self, prefix: str, bucket: str, *, deep: bool, limit: int = 0
-    ) -> Iterator[StoredObject | str]:
+    def _entries(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Entry]:
         container = self.file_system.service_client.get_container_client(bucket)
         options = {"name_starts_with": prefix, "results_per_page": limit or None, "include": ["metadata"]}
         listed = container.list_blobs(**options) if deep else container.walk_blobs(delimiter="/", **options)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from detection_core.storage.object_store import ObjectStore
-from detection_core.storage.store_connection import StoredObject, missing, seconds_between, taken
+from detection_core.storage.store_connection import Entry, StoredObject, missing, seconds_between, taken
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _CHUNK_BYTES = 32 << 20
@@ -53,9 +53,7 @@ class GcsStore(ObjectStore):
             skip_instance_cache=True,
         )
 
-    def _entries(
-        self, prefix: str, bucket: str, *, deep: bool, limit: int = 0
-    ) -> Iterator[StoredObject | str]:
+    def _entries(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Entry]:
         request: dict[str, Any] = {"prefix": prefix, "fields": _FIELDS, "maxResults": limit or 1000}
         request |= {} if deep else {"delimiter": "/"}
         while True:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from detection_core.errors import ConfigError
 from detection_core.redaction import find_header_fault
 from detection_core.storage.object_store import PART_BYTES, PARTS_AT_ONCE, ObjectStore
-from detection_core.storage.store_connection import StoredObject, missing, seconds_between, taken
+from detection_core.storage.store_connection import Entry, StoredObject, missing, seconds_between, taken
 
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _MISSING = ("404", "NoSuchKey", "NotFound")
@@ -61,9 +61,7 @@ class S3Store(ObjectStore):
             raise ConfigError(f"expected a URL, found {_endpoint()!r}", where="AWS_ENDPOINT_URL") from e
         return file_system
 
-    def _entries(
-        self, prefix: str, bucket: str, *, deep: bool, limit: int = 0
-    ) -> Iterator[StoredObject | str]:
+    def _entries(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Entry]:
         request: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix}
         request |= {} if deep else {"Delimiter": "/"}
         request |= {"MaxKeys": limit} if limit else {}

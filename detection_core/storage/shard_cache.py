@@ -101,7 +101,7 @@ class ShardCache(Cache):
             with self.add(key) as copy:
                 files.download(uri, copy)
                 if isinstance(shard, Shard):
-                    _check(shard, *_measure(copy))
+                    _check(shard, copy)
         except FileNotFoundError as e:
             raise DataError(
                 "expected a shard of the examples, found none; run ExampleGen again, or restore the object",
@@ -157,19 +157,15 @@ def _key(shard: RecordFile) -> str:
     return entry_key(*known) + (".tfrecord.gz" if uri.endswith((".gz", ".gzip")) else ".tfrecord")
 
 
-def _check(shard: Shard, size: int, crc32c: str) -> None:
-    if (size, crc32c) != (shard.size, shard.crc32c):
-        raise DataError(
-            f"expected {shard.size} bytes with the checksum {shard.crc32c}, found {size} with {crc32c}: the "
-            "shard was changed or damaged; run ExampleGen again",
-            where=shard.uri,
-        )
-
-
-def _measure(path: str) -> tuple[int, str]:
+def _check(shard: Shard, path: str) -> None:
     size = checksum = 0
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
             checksum = google_crc32c.extend(checksum, piece)
             size += len(piece)
-    return size, f"{checksum:08x}"
+    if (size, f"{checksum:08x}") != (shard.size, shard.crc32c):
+        raise DataError(
+            f"expected {shard.size} bytes with the checksum {shard.crc32c}, found {size} with"
+            f" {checksum:08x}: the shard was changed or damaged; run ExampleGen again",
+            where=shard.uri,
+        )

@@ -34,6 +34,10 @@ class StoredObject:
     age: float = 0.0
 
 
+Entry = StoredObject | str
+"""An object of a listing, or the prefix of deeper ones."""
+
+
 class StoreConnection(abc.ABC):
     """Properties of a store, and the fsspec file system that sends its requests.
 
@@ -64,9 +68,7 @@ class StoreConnection(abc.ABC):
         """Return a new fsspec file system without a listing cache."""
 
     @abc.abstractmethod
-    def _entries(
-        self, prefix: str, bucket: str, *, deep: bool, limit: int = 0
-    ) -> Iterator[StoredObject | str]:
+    def _entries(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Entry]:
         """Yield the objects with a prefix; unless deep, deeper ones as a prefix up to the next slash.
 
         `limit` is the number that one request asks for; 0: the store's default.
