@@ -99,13 +99,6 @@ def name_splits(locations: Mapping[str, Any]) -> dict[str, Any]:
     return {TRAIN: locations[TRAIN], **held_out}
 
 
-def common_folder(folders: Iterable[str]) -> str:
-    """Return the common parent of folders, relative to the same root."""
-    all_parts = [folder.split("/") for folder in folders]
-    shared = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*all_parts, strict=False))
-    return "/".join(names[0] for names in shared)
-
-
 def folder_in(root: str, name: str) -> str:
     """Return the path of a folder in a data set; "." and "" mean the data set's root."""
     return root if name in ("", ".") else files.join(root, name)
@@ -156,8 +149,8 @@ def longest_tails(name: str, paths: Iterable[str]) -> list[str]:
     folders = unicodedata.normalize("NFC", name).split("/")[-2::-1]
     shared: dict[str, int] = {}
     for path in paths:
-        pairs = zip(folders, unicodedata.normalize("NFC", path).split("/")[-2::-1], strict=False)
-        shared[path] = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        others = unicodedata.normalize("NFC", path).split("/")[-2::-1]
+        shared[path] = len(posixpath.commonprefix([folders, others]))
     most = max(shared.values(), default=0)
     return [path for path, count in shared.items() if count == most]
 
@@ -198,7 +191,7 @@ def find_image_folder(
     best = max(sorted({*exact, *alike}), key=rank, default=None)
     if best is None:
         return None
-    return common_folder([best, *(here[0] for here in begins if here and best not in here)])
+    return posixpath.commonpath([best, *(here[0] for here in begins if here and best not in here)])
 
 
 def is_image(name: str) -> bool:

@@ -200,9 +200,8 @@ class FileFormat:
             raise DataError(message, where=root)
         locations = divide(listing, found).values()
         # Names are relative to one folder, so that those of two splits differ.
-        images = layouts.folder_in(
-            root, layouts.common_folder(where.get("images", ".") for where in locations)
-        )
+        shared = posixpath.commonpath([where.get("images", ".") for where in locations])
+        images = layouts.folder_in(root, shared)
         used = dict.fromkeys(where["annotations"] for where in locations)
         return [Source(annotations=listing.path(path), images=images) for path in used]
 

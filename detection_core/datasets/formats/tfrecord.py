@@ -3,7 +3,6 @@
 import contextlib
 import fnmatch
 import functools
-import itertools
 import os
 import posixpath
 import struct
@@ -261,8 +260,7 @@ def _pattern(listing: FolderListing, paths: Sequence[str]) -> str:
     """Return a pattern that matches exactly these files; "" if there is none."""
     if len(paths) == 1:
         return files.escape(paths[0])
-    shared = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*paths, strict=False))
-    pattern = f"{files.escape(''.join(letters[0] for letters in shared))}*"
+    pattern = f"{files.escape(posixpath.commonprefix(paths))}*"
     here = posixpath.dirname(paths[0])
     same = all(posixpath.dirname(path) == here for path in paths)
     there = [posixpath.join(here, name) for name in listing.folders[here]]

@@ -1,7 +1,6 @@
 """Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt, or folders with other names."""
 
 import dataclasses
-import itertools
 import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -111,7 +110,7 @@ def _find_elsewhere(listing: FolderListing, xml: Mapping[str, Sequence[str]]) ->
 def _location(listing: FolderListing, xml: Mapping[str, Sequence[str]], split: str = "") -> dict[str, str]:
     """Return the annotation folder and the image folder of a split."""
     images = {_image_folder(listing, folder, names, split) for folder, names in xml.items()}
-    return {"annotations": layouts.common_folder(xml) or ".", "images": layouts.common_folder(images) or "."}
+    return {"annotations": posixpath.commonpath(xml) or ".", "images": posixpath.commonpath(images) or "."}
 
 
 def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], split: str) -> str:
@@ -126,27 +125,17 @@ def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], spl
     }
 
     def rank(other: str) -> tuple[int, bool, int, int]:
-        ends = itertools.takewhile(
-            lambda pair: pair[0] == pair[1],
-            zip(folder.split("/")[::-1], other.split("/")[::-1], strict=False),
-        )
-        away = (
-            len(other.split("/"))
-            + len(folder.split("/"))
-            - 2 * len(layouts.common_folder([other, folder]).split("/"))
-        )
-        return (
-            len(named[other]),
-            bool(split) and layouts.split_of_path(other) == split,
-            len(list(ends)),
-            -away,
-        )
+        of_split = bool(split) and layouts.split_of_path(other) == split
+        ends = posixpath.commonprefix([folder.split("/")[::-1], other.split("/")[::-1]])
+        shared = posixpath.commonpath([other, folder])
+        nearness = 2 * len(shared.split("/")) - len(other.split("/"))
+        return len(named[other]), of_split, len(ends), nearness
 
     images = {other for other, here in listing.folders.items() if any(map(layouts.is_image, here))}
     # Ties go to the annotations' folder.
     best = max(sorted(images, key=lambda other: other != folder), key=rank, default=folder)
     missing = wanted - named.get(best, set())
-    return layouts.common_folder([best, *(other for other, here in named.items() if here & missing)])
+    return posixpath.commonpath([best, *(other for other, here in named.items() if here & missing)])
 
 
 _FLAG_VALUES = {"": 0, "unspecified": 0, "0": 0, "1": 1}

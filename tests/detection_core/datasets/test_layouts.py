@@ -32,9 +32,6 @@ def test_names_tell_splits_lose_their_beginning_and_are_told_apart_by_their_tail
     assert {name: layouts.split_word(name) for name in SPLIT_WORDS} == SPLIT_WORDS
     assert {name: layouts.name_here(name) for name in NAMES_HERE} == NAMES_HERE
     assert [layouts.split_of_path(path) for path in ("test/in/train", "a/valid/in")] == ["train", "eval"]
-    lists = {"a": ["a/bc", "a/bd"], "a/b": ["a/b", "a/b/c"]}
-    assert [layouts.common_folder(paths) for paths in lists.values()] == list(lists)
-    assert [layouts.common_folder(paths) for paths in (["a", "b"], ["", "b"], [])] == [""] * 3
     paths = ["a/x.jpg", "b/a/x.jpg", "c/x.jpg"]
     assert layouts.longest_tails("b/a/x.jpg", paths) == ["b/a/x.jpg"]
     assert layouts.longest_tails("d/x.jpg", paths) == paths and layouts.longest_tails("x.jpg", []) == []
