@@ -211,10 +211,9 @@ def check_box(item: AnnotatedObject, width: int, height: int) -> Box:
         raise Rejected("box_inverted", _describe(item))
     if xmax == xmin or ymax == ymin:
         raise Rejected("box_degenerate", _describe(item))
-    if min(xmin, ymin) < -ROUNDING or xmax > width + ROUNDING or ymax > height + ROUNDING:
-        raise Rejected("box_outside", f"{_describe(item)} in an image of {width}x{height}")
+    outside = min(xmin, ymin) < -ROUNDING or xmax > width + ROUNDING or ymax > height + ROUNDING
     box = (max(xmin, 0.0), max(ymin, 0.0), min(xmax, float(width)), min(ymax, float(height)))
-    if box[2] <= box[0] or box[3] <= box[1]:
+    if outside or box[2] <= box[0] or box[3] <= box[1]:
         raise Rejected("box_outside", f"{_describe(item)} in an image of {width}x{height}")
     return box
 

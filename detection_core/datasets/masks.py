@@ -212,11 +212,7 @@ def read_mask(path: str, height: int, width: int) -> np.ndarray:
 
 
 def decode_mask_file(data: bytes) -> np.ndarray:
-    """Return a mask's image file as bool [H, W], true where a pixel is not zero.
-
-    Raises:
-        ImageFault: if it cannot be decoded.
-    """
+    """Return a mask's image file as bool [H, W], true where not zero; ImageFault if damaged."""
     with open_picture(io.BytesIO(data)) as picture:
         pixels = np.asarray(picture.convert("RGB") if picture.mode in _COLOURS else picture)
     return pixels.any(axis=-1) if pixels.ndim > 2 else pixels != 0

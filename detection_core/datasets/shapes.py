@@ -149,6 +149,15 @@ def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, he
     return RunLengths(height, width, counts if counts[-1] or len(counts) == 1 else counts[:-1])
 
 
+def mask_object(
+    name: str, patch: npt.NDArray[np.bool_], corner: tuple[int, int], size: tuple[int, int], label: str
+) -> AnnotatedObject:
+    """Return an object with a mask's patch as in `place_mask`, at a `corner` of an image of this size."""
+    (left, top), (height, width) = corner, patch.shape
+    box = (float(left), float(top), float(left + width), float(top + height))
+    return AnnotatedObject(name, box, label=label, mask=place_mask(patch, left, top, *size))
+
+
 def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> Iterator[list[int]]:
     """Yield begin and end of the runs down the image's columns, unordered, some columns at a time."""
     import numpy as np

@@ -36,7 +36,7 @@ from detection_core.datasets.shapes import (
     box_around,
     ellipse,
     join_objects,
-    place_mask,
+    mask_object,
     polygon_object,
     rectangle,
     row_mask,
@@ -276,9 +276,7 @@ def _mask(shape: _Shape) -> AnnotatedObject:
         patch = row_mask(counts, width, height)
     except Rejected as e:
         raise Rejected(e.reason, f"{shape.label}: {e.detail}") from e
-    box = (float(left), float(top), float(left + width), float(top + height))
-    mask = place_mask(patch, left, top, *shape.size)
-    return AnnotatedObject(shape.name, box, label=shape.label, mask=mask)
+    return mask_object(shape.name, patch, (left, top), shape.size, shape.label)
 
 
 def _skeleton(shape: _Shape) -> AnnotatedObject:

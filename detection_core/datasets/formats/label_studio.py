@@ -285,11 +285,9 @@ def _brush(value: Result, name: str, size: tuple[int, int], label: str) -> Annot
     rows, columns = (mask.any(axis=axis).nonzero()[0] for axis in (1, 0))
     if not rows.size:
         raise Malformed(f"{label}: expected painted pixels, found none")
-    left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
-    placed = shapes.place_mask(mask[top:bottom, left:right], left, top, *size)
-    return AnnotatedObject(
-        name, (float(left), float(top), float(right), float(bottom)), label=label, mask=placed
-    )
+    left, top = int(columns[0]), int(rows[0])
+    patch = mask[top : rows[-1] + 1, left : columns[-1] + 1]
+    return shapes.mask_object(name, patch, (left, top), size, label)
 
 
 _REGIONS: dict[str, Callable[[Result, str, tuple[int, int], str], AnnotatedObject]] = {

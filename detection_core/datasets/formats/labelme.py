@@ -36,7 +36,7 @@ from detection_core.datasets.shapes import (
     fill_keypoints,
     join_objects,
     keypoint_names,
-    place_mask,
+    mask_object,
     polygon_object,
 )
 from detection_core.errors import ConfigError, DataError, shorten
@@ -284,11 +284,8 @@ def _mask(drawn: _Drawn) -> AnnotatedObject:
     except (KeyError, TypeError, ValueError, ImageFault) as e:
         raise Malformed(f"{label}: expected a PNG file as base64 text: {e}") from e
     xmin, ymin, _, _ = box_around(points)
-    left, top = round(xmin), round(ymin)
     # Both corners are pixels of the mask.
-    box = (float(left), float(top), float(left + patch.shape[1]), float(top + patch.shape[0]))
-    mask = place_mask(patch, left, top, *drawn.size)
-    return AnnotatedObject(drawn.name, box, label=label, mask=mask)
+    return mask_object(drawn.name, patch, (round(xmin), round(ymin)), drawn.size, label)
 
 
 _SHAPES: dict[str, Callable[[_Drawn], AnnotatedObject]] = {
