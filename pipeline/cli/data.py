@@ -59,18 +59,16 @@ def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: 
 
 def _found(path: str, data_format: str, splits: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return folder, format and splits of a data set; detect those that are not given."""
-    from detection_core.datasets.layout_search import find_layouts
+    from detection_core.datasets.layout_search import find_layout
     from detection_core.datasets.layouts import RATIOS
 
     try:
-        layouts = [layout for layout in find_layouts(path) if data_format in ("", layout.format)]
+        layout = find_layout(path, data_format)
     except DataError:
         if not data_format:
             raise
-        layouts = []  # the reader of the given format reports the fault
-    if not layouts:
-        return path, data_format, splits or dict(RATIOS)
-    return layouts[0].path, layouts[0].format, splits or dict(layouts[0].splits)
+        return path, data_format, splits or dict(RATIOS)  # the reader of the given format reports the fault
+    return layout.path, layout.format, splits or dict(layout.splits)
 
 
 def _splits(text: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.datasets import shapes
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -30,18 +31,6 @@ from detection_core.datasets.formats.annotation_files import AnnotationFile, Fil
 from detection_core.datasets.formats.xml_files import read_children
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import Layout, split_word
-from detection_core.datasets.shapes import (
-    Point,
-    add_mask,
-    box_around,
-    ellipse,
-    join_objects,
-    mask_object,
-    polygon_object,
-    rectangle,
-    row_mask,
-    turn,
-)
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing
 
@@ -182,8 +171,8 @@ def read_objects(
     objects: dict[object, AnnotatedObject] = {}
     drawn = keypoints = 0
     check_count(len(image))
-    shapes = (element for element in image if element.tag not in _NOT_SHAPES)
-    for number, element in enumerate(shapes, start=1):
+    elements = (element for element in image if element.tag not in _NOT_SHAPES)
+    for number, element in enumerate(elements, start=1):
         label = f"{element.tag:.20} {number}"
         if element.tag not in _SHAPES:
             raise Malformed(
@@ -191,13 +180,13 @@ def read_objects(
             )
         name = checked_text(element.get("label"), f"{label}: label").strip()
         item = _SHAPES[element.tag](_Shape(element, name, label, (width, height), keypoint_names))
-        drawn = add_mask(drawn, item)
+        drawn = shapes.add_mask(drawn, item)
         keypoints += len(item.keypoints or ())
         check_count(keypoints, "keypoints of an image", MAX_VALUES)
         item = _with_flags(item, element)
         group = element.get("group_id") or "0"
         key = (name, group) if group != "0" and isinstance(item.mask, Polygons) else number
-        objects[key] = join_objects(objects[key], item) if key in objects else item
+        objects[key] = shapes.join_objects(objects[key], item) if key in objects else item
     return list(objects.values())
 
 
@@ -237,11 +226,11 @@ class _Shape(NamedTuple):
     def rotation(self) -> float:
         return self.numbers("rotation")[0] if self.element.get("rotation") else 0.0
 
-    def outlined(self, points: list[Point]) -> AnnotatedObject:
-        return polygon_object(self.name, points, self.label)
+    def outlined(self, points: list[shapes.Point]) -> AnnotatedObject:
+        return shapes.polygon_object(self.name, points, self.label)
 
 
-def _points(element: ElementTree.Element, label: str) -> list[Point]:
+def _points(element: ElementTree.Element, label: str) -> list[shapes.Point]:
     text = element.get("points") or ""
     check_count(text.count(";"), "points of an outline")
     try:
@@ -257,13 +246,13 @@ def _box(shape: _Shape) -> AnnotatedObject:
     xtl, ytl, xbr, ybr = shape.numbers("xtl", "ytl", "xbr", "ybr")
     if not (degrees := shape.rotation()):
         return AnnotatedObject(shape.name, (xtl, ytl, xbr, ybr), label=shape.label)
-    corners = rectangle(xtl, ytl, xbr - xtl, ybr - ytl)
-    return shape.outlined(turn(corners, ((xtl + xbr) / 2, (ytl + ybr) / 2), degrees))
+    corners = shapes.rectangle(xtl, ytl, xbr - xtl, ybr - ytl)
+    return shape.outlined(shapes.turn(corners, ((xtl + xbr) / 2, (ytl + ybr) / 2), degrees))
 
 
 def _ellipse(shape: _Shape) -> AnnotatedObject:
     x, y, rx, ry = shape.numbers("cx", "cy", "rx", "ry")
-    return shape.outlined(ellipse((x, y), (rx, ry), shape.rotation()))
+    return shape.outlined(shapes.ellipse((x, y), (rx, ry), shape.rotation()))
 
 
 def _mask(shape: _Shape) -> AnnotatedObject:
@@ -273,10 +262,10 @@ def _mask(shape: _Shape) -> AnnotatedObject:
     except ValueError as e:
         raise Malformed(f"{shape.label}: expected run lengths in rle: {e}") from e
     try:
-        patch = row_mask(counts, width, height)
+        patch = shapes.row_mask(counts, width, height)
     except Rejected as e:
         raise Rejected(e.reason, f"{shape.label}: {e.detail}") from e
-    return mask_object(shape.name, patch, (left, top), shape.size, shape.label)
+    return shapes.mask_object(shape.name, patch, (left, top), shape.size, shape.label)
 
 
 def _skeleton(shape: _Shape) -> AnnotatedObject:
@@ -292,7 +281,7 @@ def _skeleton(shape: _Shape) -> AnnotatedObject:
     if not placed or not set(points) <= set(names):
         raise Malformed(f"{label}: expected points of {names!r:.80}, found {sorted(points)!r:.80}")
     keypoints = [points.get(point, (0.0, 0.0, 0)) for point in names]
-    return AnnotatedObject(shape.name, box_around(placed), label=label, keypoints=keypoints)
+    return AnnotatedObject(shape.name, shapes.box_around(placed), label=label, keypoints=keypoints)
 
 
 _SHAPES: dict[str, Callable[[_Shape], AnnotatedObject]] = {

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
 from detection_core.data.image_header import ImageFault
-from detection_core.datasets import layouts
+from detection_core.datasets import layouts, shapes
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -28,17 +28,6 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json, point_of, size_of
 from detection_core.datasets.image_files import ImageFiles, read_each
-from detection_core.datasets.shapes import (
-    Point,
-    add_mask,
-    box_around,
-    ellipse,
-    fill_keypoints,
-    join_objects,
-    keypoint_names,
-    mask_object,
-    polygon_object,
-)
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.file_parts import FilePart, part_path
@@ -47,7 +36,7 @@ from detection_core.storage.folder_listing import FolderListing, list_folder
 LOOKS_FOR = "LabelMe: a JSON file an image, with shapes and imagePath"
 
 _POINT = b'"point"'
-_Read = tuple[AnnotatedImage, list[Mapping[str, Point]]]
+_Read = tuple[AnnotatedImage, list[Mapping[str, shapes.Point]]]
 
 
 def find(listing: FolderListing) -> layouts.Layout | None:
@@ -106,7 +95,7 @@ def read(root: str, location: Any) -> Annotations:
     paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
     names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
     available = ImageFiles(root)
-    found = Annotations(keypoint_names=keypoint_names(_read_pointed(root, names, available)))
+    found = Annotations(keypoint_names=shapes.keypoint_names(_read_pointed(root, names, available)))
     return dataclasses.replace(found, images=_read_images(found, root, inside, names, available))
 
 
@@ -117,7 +106,7 @@ def _read_images(
 
     def read(name: str) -> AnnotatedImage | None:
         image = _read_image(root, name, available)
-        return fill_keypoints(*image, found.keypoint_names) if image else None
+        return shapes.fill_keypoints(*image, found.keypoint_names) if image else None
 
     yield from read_each(found, names, read, available, below=f"{inside}/" if inside else "")
     if not found.about and not found.rejected:
@@ -168,8 +157,8 @@ def _image(root: str, name: str, content: Mapping[str, Any], available: ImageFil
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(name), image_path))
     path, filename = _picture(root, name, beside, content.get("imageData"), available)
     width, height = size_of(content.get("imageWidth"), content.get("imageHeight"))
-    shapes = list_of(content.get("shapes"), "shapes")
-    drawn = read_objects([mapping_of(shape, "a shape") for shape in shapes], width, height)
+    given = [mapping_of(shape, "a shape") for shape in list_of(content.get("shapes"), "shapes")]
+    drawn = read_objects(given, width, height)
     objects = [item for item, _ in drawn]
     source_id = checked_id(checked_text(layouts.stem(name), "the file's name"))
     image = AnnotatedImage(source_id, filename, path, width, height, objects)
@@ -183,8 +172,8 @@ Shape = Mapping[str, Any]
 
 
 def read_objects(
-    shapes: Sequence[Shape], width: int, height: int
-) -> list[tuple[AnnotatedObject, dict[str, Point]]]:
+    given: Sequence[Shape], width: int, height: int
+) -> list[tuple[AnnotatedObject, dict[str, shapes.Point]]]:
     """Return the objects of an image, and the named points of each.
 
     Shapes with LabelMe's reserved labels are skipped. Outlines with the same label and `group_id` are one
@@ -194,10 +183,10 @@ def read_objects(
         Rejected: if a shape is malformed or has no area.
     """
     objects: dict[object, AnnotatedObject] = {}
-    points: list[tuple[object, str, Point, str]] = []
+    points: list[tuple[object, str, shapes.Point, str]] = []
     drawn = 0
-    check_count(len(shapes))
-    for number, shape in enumerate(shapes, start=1):
+    check_count(len(given))
+    for number, shape in enumerate(given, start=1):
         label = f"shape {number}"
         name = checked_text(shape.get("label"), f"{label}: label").strip()
         if name in _NO_CLASSES:
@@ -215,16 +204,16 @@ def read_objects(
                 f"found {kind!r:.40}"
             )
         item = _SHAPES[kind](_Drawn(shape, name, corners, label, (width, height)))
-        drawn = add_mask(drawn, item)
+        drawn = shapes.add_mask(drawn, item)
         key = (name, group) if isinstance(group, int | str) else number
-        objects[key] = join_objects(objects[key], item) if key in objects else item
+        objects[key] = shapes.join_objects(objects[key], item) if key in objects else item
     return _with_points(objects, points)
 
 
 def _with_points(
-    objects: Mapping[object, AnnotatedObject], points: Sequence[tuple[object, str, Point, str]]
-) -> list[tuple[AnnotatedObject, dict[str, Point]]]:
-    named: dict[object, dict[str, Point]] = {key: {} for key in objects}
+    objects: Mapping[object, AnnotatedObject], points: Sequence[tuple[object, str, shapes.Point, str]]
+) -> list[tuple[AnnotatedObject, dict[str, shapes.Point]]]:
+    named: dict[object, dict[str, shapes.Point]] = {key: {} for key in objects}
     of_group: dict[object, list[object]] = collections.defaultdict(list)
     for key in objects:
         if isinstance(key, tuple):
@@ -245,19 +234,19 @@ class _Drawn(NamedTuple):
 
     shape: Shape
     name: str
-    points: list[Point]
+    points: list[shapes.Point]
     label: str
     size: tuple[int, int]
 
 
 def _polygon(drawn: _Drawn) -> AnnotatedObject:
-    return polygon_object(drawn.name, drawn.points, drawn.label)
+    return shapes.polygon_object(drawn.name, drawn.points, drawn.label)
 
 
 def _rectangle(drawn: _Drawn) -> AnnotatedObject:
     if len(drawn.points) != 2:
         return _polygon(drawn)
-    return AnnotatedObject(drawn.name, box_around(drawn.points), label=drawn.label)
+    return AnnotatedObject(drawn.name, shapes.box_around(drawn.points), label=drawn.label)
 
 
 def _circle(drawn: _Drawn) -> AnnotatedObject:
@@ -265,7 +254,7 @@ def _circle(drawn: _Drawn) -> AnnotatedObject:
     if len(points) != 2:
         raise Malformed(f"{label}: expected center and edge of a circle, found {points!r:.80}")
     radius = math.dist(*points)
-    return polygon_object(drawn.name, ellipse(points[0], (radius, radius)), label)
+    return shapes.polygon_object(drawn.name, shapes.ellipse(points[0], (radius, radius)), label)
 
 
 def _mask(drawn: _Drawn) -> AnnotatedObject:
@@ -283,9 +272,9 @@ def _mask(drawn: _Drawn) -> AnnotatedObject:
             patch = np.asarray(picture.convert("L")) > 0
     except (KeyError, TypeError, ValueError, ImageFault) as e:
         raise Malformed(f"{label}: expected a PNG file as base64 text: {e}") from e
-    xmin, ymin, _, _ = box_around(points)
+    xmin, ymin, _, _ = shapes.box_around(points)
     # Both corners are pixels of the mask.
-    return mask_object(drawn.name, patch, (round(xmin), round(ymin)), drawn.size, label)
+    return shapes.mask_object(drawn.name, patch, (round(xmin), round(ymin)), drawn.size, label)
 
 
 _SHAPES: dict[str, Callable[[_Drawn], AnnotatedObject]] = {
