@@ -67,10 +67,8 @@ class LabelMap:
         for item in self.items:
             _check_item(item)
             if item.name and ids.setdefault(item.name, item.id) != item.id:
-                message = (
-                    f"the name {item.name!r} stands for id {ids[item.name]} and id {item.id}; rename one"
-                )
-                raise DataError(message)
+                found = f"stands for id {ids[item.name]} and id {item.id}"
+                raise DataError(f"the name {item.name!r} {found}; rename one")
         kept = (item for item in self.items if item.id > 0)
         object.__setattr__(self, "items", tuple(sorted(kept, key=lambda item: item.id)))
 

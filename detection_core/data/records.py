@@ -16,7 +16,7 @@ import tensorflow as tf
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
 from detection_core.data.encode import parse_example, values_of
 from detection_core.data.record_format import bad_record, count_local_records
-from detection_core.errors import DataError
+from detection_core.errors import DataError, as_user_error
 from detection_core.storage import files
 from detection_core.storage.shard_cache import (
     FETCHED_AHEAD,
@@ -154,26 +154,42 @@ _NOT_READABLE = (
 )
 
 
+def undecodable(file: RecordFile, decode: Callable[[tf.Tensor], object]) -> Iterator[tuple[int, bytes, str]]:
+    """Decode every record of a file in several threads; yield those that fail.
+
+    Yields:
+        Index, record and reason.
+
+    Raises:
+        DataError: when the file is damaged, so that not all of its records can be read.
+    """
+
+    def failure(record: bytes) -> tuple[bytes, str] | None:
+        try:
+            decode(tf.constant(record))
+        except READING_ERRORS as error:  # others, such as lack of memory, are not the record's fault
+            if as_user_error(error):
+                raise
+            message = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
+            return record, column_fault(record) or message
+        return None
+
+    check_records(file)
+    records = read_records(file).as_numpy_iterator()
+    for index, bad in enumerate(done_ahead(records, failure, lambda _: 1, budget=64)):
+        if bad is not None:
+            yield index, *bad
+
+
 def check_readable(file: RecordFile, decode: Callable[[tf.Tensor], object]) -> None:
     """Read and decode every record of a file; DataError names the first damaged or undecodable one."""
-    check_records(file)
-    for index, record in enumerate(read_records(file)):
-        try:
-            decode(record)
-        except (tf.errors.OpError, UnicodeDecodeError) as error:
-            message = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
-            reason = column_fault(record.numpy()) or message
-            raise undecodable_record(uri_of(file), index, record.numpy(), reason) from error
-
-
-def undecodable_record(path: str, index: int, record: bytes, reason: str) -> DataError:
-    """Return the error for record `index` of a file, which is intact but not a usable example."""
-    return DataError(
-        f"expected a tf.Example, found one that does not decode ({reason}); it is the image"
-        f" {image_name(record)!r}. Make the file again with ExampleGen and data.decode_images: all, which"
-        " sets these records aside",
-        where=f"{path}, record {index}",
-    )
+    for index, record, reason in undecodable(file, decode):
+        raise DataError(
+            f"expected a tf.Example, found one that does not decode ({reason}); it is the image"
+            f" {image_name(record)!r}. Make the file again with ExampleGen and data.decode_images: all, which"
+            " sets these records aside",
+            where=f"{uri_of(file)}, record {index}",
+        )
 
 
 def first_line(error: tf.errors.OpError) -> str:
