@@ -54,6 +54,10 @@ Keypoint = tuple[float, float, int]
 """x and y in the units of the object's box, and COCO's visibility: 0 not labelled, 1 hidden, 2 visible."""
 
 
+Box = tuple[float, float, float, float]
+"""xmin, ymin, xmax, ymax."""
+
+
 class AnnotatedObject(NamedTuple):
     """One annotated object.
 
@@ -78,7 +82,7 @@ class AnnotatedObject(NamedTuple):
     """
 
     name: str
-    box: tuple[float, float, float, float]
+    box: Box
     area: float = 0.0
     crowd: int = 0
     difficult: int | None = None

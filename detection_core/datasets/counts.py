@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from detection_core.artifacts.box_profile import BoxProfile, Histogram, SizeGrid
-from detection_core.datasets.annotated_images import AnnotatedObject
+from detection_core.datasets.annotated_images import AnnotatedObject, Box
 from detection_core.datasets.encoding import CheckedExample
 
 SIDES = tuple(2.0 ** (exponent / 2) for exponent in range(-15, 1))
@@ -36,8 +36,6 @@ _SHAPES = {
     # Use differences along both axes: a box then changes four numbers, whatever its size.
     "edges": (GRID + 1, GRID + 1),
 }
-
-Box = tuple[float, float, float, float]
 
 
 class BoxCounter:

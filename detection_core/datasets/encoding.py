@@ -26,6 +26,7 @@ from detection_core.datasets.annotated_images import (
     OPTIONAL_FIELDS,
     AnnotatedImage,
     AnnotatedObject,
+    Box,
     Rejected,
 )
 from detection_core.datasets.classes import KeypointLayout, keypoint_columns
@@ -85,8 +86,6 @@ ROUNDING = 1.0
 """Pixels by which a box may exceed the image; it is then clipped and counted."""
 
 _FLOAT32_MAX = 3.4e38
-
-Box = tuple[float, float, float, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,9 +12,9 @@ from detection_core.data.encode import TILE, EncodedImage, int64_feature, serial
 from detection_core.data.image_header import ImageFault
 from detection_core.data.orientation import jpeg_options
 from detection_core.data.pixels import open_picture, read_pixels
-from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Keypoint, Rejected
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Box, Keypoint, Rejected
 from detection_core.datasets.classes import KeypointLayout
-from detection_core.datasets.encoding import Box, CheckedExample, example_features
+from detection_core.datasets.encoding import CheckedExample, example_features
 from detection_core.datasets.masks import decode_mask_file, encode_mask_pngs
 from detection_core.ops.tile_options import TileOptions
 from detection_core.ops.tiles import tile_windows

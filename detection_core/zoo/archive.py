@@ -41,7 +41,8 @@ def unpack_detector(archive: str, folder: str, *, top: str = "", checkpoint: str
             bounded = _Bounded(stream, archive)
             with tarfile.open(fileobj=bounded, mode="r:") as tar:
                 seen = _unpack(tar, name, folder, archive)
-            bounded.drain()  # The checksum is at the end.
+            while bounded.read(_CHUNK):  # The checksum is at the end.
+                pass
     except _DAMAGE as error:
         raise ModelError(
             f"expected a whole .tar.gz archive, found a damaged one ({error or type(error).__name__});"
@@ -114,11 +115,6 @@ class _Bounded(io.RawIOBase):
             raise OSError("expected a position from the start")
         self._check(offset)
         return self._stream.seek(offset)
-
-    def drain(self) -> None:
-        """Read to the end."""
-        while self.read(_CHUNK):
-            pass
 
     def _check(self, position: int) -> None:
         # The stream also holds headers and padding.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 from detection_core.bounded.plain_yaml import module_table
-from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Malformed, Rejected
+from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Box, Malformed, Rejected
 from detection_core.datasets.layouts import is_image
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -101,8 +101,6 @@ SETS = {"TRAIN": "train", "TRAINING": "train", "VALIDATE": "eval", "VALIDATION":
 
 UNASSIGNED = ("UNASSIGNED", "")
 """Google's names for images in no split."""
-
-Box = tuple[float, float, float, float]
 
 
 class Row(NamedTuple):
