@@ -4,7 +4,7 @@ import contextlib
 import marshal
 import math
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from detection_core.bounded.limits import MAX_OBJECTS
@@ -50,26 +50,15 @@ class Grouping:
         """Add an image with a number or text as key; equal keys share parts; TypeError for other keys."""
         if isinstance(key, float) and math.isnan(key):
             raise TypeError(key)
-        self._add("images", [self._number(key)], [value])
+        self._add("images", key, value)
 
     def add_part(self, key: Any, value: Any) -> None:
         """Add a part of an image, by the image's key. Raises TypeError if no image can have this key."""
-        self._add("parts", [self._number(key)], [value])
+        self._add("parts", key, value)
 
-    def add_parts(self, keys: Sequence[Any], values: Sequence[Any]) -> None:
-        """Add parts of images, each by the key of its image.
-
-        Raises:
-            TypeError: if no image can have one of the keys; then no part is added.
-        """
-        self._add("parts", list(map(self._number, keys)), values)
-
-    def _number(self, key: Any) -> int:
-        return self._keys.setdefault(key, len(self._keys))
-
-    def _add(self, table: str, numbers: Sequence[int], values: Sequence[Any]) -> None:
+    def _add(self, table: str, key: Any, value: Any) -> None:
         waiting = self._waiting[table]
-        waiting += zip(numbers, map(marshal.dumps, values), strict=True)
+        waiting.append((self._keys.setdefault(key, len(self._keys)), marshal.dumps(value)))
         if len(waiting) >= _BATCH:
             self._write(table)
 

@@ -156,8 +156,6 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], se
         if name == "annotations":
             ids = (entry.get("category_id") for entry in entries if isinstance(entry, dict))
             used.update(number for number in ids if isinstance(number, int | float))
-            if _add_annotations(grouping, entries):
-                continue
         add, key, reason, expected = _LISTS[name]
         for entry in entries:
             try:
@@ -171,18 +169,6 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], se
         if name not in lists.found:
             raise DataError(f"expected a COCO JSON object with a list {name!r}, found none", where=path)
     return grouping, categories, used
-
-
-def _add_annotations(grouping: Grouping, entries: list[Any]) -> bool:
-    """Add all annotations; if one is malformed, add none and return False."""
-    try:
-        for entry in entries:
-            if entry.get("segmentation"):
-                _pack_rings(entry)
-        grouping.add_parts([entry["image_id"] for entry in entries], entries)
-    except (TypeError, KeyError, AttributeError):
-        return False
-    return True
 
 
 def _pack_rings(annotation: dict[str, Any]) -> None:

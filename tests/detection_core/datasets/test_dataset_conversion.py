@@ -184,7 +184,7 @@ def test_what_json_cannot_hold_is_put_aside_and_leaves_no_trace(tmp_path, *, ite
     assert len(content["images"]) == 1 and content["annotations"] == []
 
 
-STEPS = st.tuples(st.sampled_from(["image", "part", "parts"]), st.lists(st.integers(0, 9)))
+STEPS = st.tuples(st.sampled_from(["image", "part"]), st.lists(st.integers(0, 9)))
 KEYS = st.integers(-3, 3) | st.sampled_from(["1", "ä", "\ud800", None, 1.0, 2.5, True, 2**70, "\0None"])
 PARTS = st.lists(st.tuples(KEYS, st.text(st.characters())))  # also of halves of surrogate pairs
 
@@ -211,16 +211,13 @@ def test_any_order_and_any_size_of_batches_gives_the_same(steps, batch):
     found, images, by_key, order = Grouping(), [], {}, []
     with unittest.mock.patch.object(grouping, "_BATCH", batch):
         for number, (kind, keys) in enumerate(steps):
-            if kind == "parts":
-                found.add_parts(keys, [[number, key] for key in keys])
             for key in keys:
                 if kind == "image":
                     found.add_image(key, number)
                     images.append((key, number))
                     assert key in found
                     continue
-                if kind == "part":
-                    found.add_part(key, [number, key])
+                found.add_part(key, [number, key])
                 by_key.setdefault(key, []).append([number, key])
                 order.append((key, [number, key]))
         listed = {key for key, _ in images}
@@ -232,7 +229,8 @@ def test_many_parts_are_not_in_memory_together_and_keys_of_no_image_refused():
     found = Grouping()
     for image in range(64):
         found.add_image(image, image)
-        found.add_parts([image] * 16, [bytes(1 << 16)] * 16)
+        for _ in range(16):
+            found.add_part(image, bytes(1 << 16))
     with memory_below(48 << 20):
         assert all(len(parts) == 16 for _, parts in found)
     refused(TypeError, "", Grouping().add_image, math.nan, 0)
