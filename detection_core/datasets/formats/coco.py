@@ -2,12 +2,10 @@
 
 import array
 import contextlib
-import functools
 import json
 import os
 import posixpath
 import re
-import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -159,29 +157,14 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], se
         add, key, reason, expected = _LISTS[name]
         for entry in entries:
             try:
-                if name == "annotations" and entry.get("segmentation"):
-                    _pack_rings(entry)
                 add(grouping, entry[key], entry)
-            except (TypeError, KeyError, AttributeError):
+            except (TypeError, KeyError):
                 detail = f"expected {expected}, found {entry!r:.80}"
                 rejected.append(Rejection(os.path.basename(path), "", reason, detail))
     for name in ("images", "annotations", "categories"):
         if name not in lists.found:
             raise DataError(f"expected a COCO JSON object with a list {name!r}, found none", where=path)
     return grouping, categories, used
-
-
-def _pack_rings(annotation: dict[str, Any]) -> None:
-    """Pack the numbers of polygons to a tenth of the memory; leave other values unchanged."""
-    segmentation = annotation["segmentation"]
-    if type(segmentation) is list and all(type(ring) is list for ring in segmentation):
-        with contextlib.suppress(struct.error, OverflowError):
-            annotation["segmentation"] = [_packer(len(ring))(*ring) for ring in segmentation]
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _packer(count: int) -> Callable[..., bytes]:
-    return struct.Struct(f"{count}d").pack
 
 
 _LISTS: dict[str, Any] = {
@@ -357,7 +340,7 @@ def _mask(segmentation: Any, label: str) -> Polygons | RunLengths | None:
             (height, width), counts = segmentation["size"], segmentation["counts"]
             if isinstance(counts, str | list) and type(height) is type(width) is int:
                 return RunLengths(height, width, counts)
-        elif isinstance(segmentation, list) and all(isinstance(ring, bytes) for ring in segmentation):
+        elif isinstance(segmentation, list) and all(isinstance(ring, list) for ring in segmentation):
             return Polygons([array.array("d", ring) for ring in segmentation]) if any(segmentation) else None
     except (TypeError, KeyError, ValueError, OverflowError):
         pass
