@@ -153,11 +153,9 @@ class _Rows:
         self.classes: dict[str, None] = {}
         self.named = self.elsewhere = 0
         self._names, self._hierarchy = names, hierarchy
-        self._ids: set[str] = set()
         for path in images:
             image_id = stem(posixpath.basename(path))
-            if image_id not in self._ids:
-                self._ids.add(image_id)
+            if image_id not in self.grouping:
                 self.grouping.add_image(image_id, [image_id, path])
 
     def read(self, path: str, kind: str) -> None:
@@ -167,7 +165,7 @@ class _Rows:
             if isinstance(row, Rejected):
                 self.rejected.append(Rejection(os.path.basename(path), str(line), row.reason, row.detail))
                 continue
-            if row["ImageID"] not in self._ids:
+            if row["ImageID"] not in self.grouping:
                 self.elsewhere += 1
                 continue
             self.named += 1
