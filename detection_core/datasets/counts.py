@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from detection_core.artifacts.box_profile import BoxProfile, Histogram, SizeGrid
-from detection_core.datasets.annotated_images import AnnotatedObject, Box
+from detection_core.datasets.annotated_images import Box
 from detection_core.datasets.encoding import CheckedExample
 
 SIDES = tuple(2.0 ** (exponent / 2) for exponent in range(-15, 1))
@@ -130,10 +130,8 @@ _TOTALS = (
     "passed_through", "image_bytes", "objects", "clipped_boxes",
 )  # fmt: skip
 _FLAGS = operator.attrgetter("converted", "decoded", "turned", "annotated_as_stored", "passed_through")
-_CROWD = operator.itemgetter(AnnotatedObject._fields.index("crowd"))
-_COUNTED_FIELDS = operator.itemgetter(
-    *(AnnotatedObject._fields.index(name) for name in ("name", "area", "crowd", "difficult", "truncated"))
-)
+_CROWD = operator.attrgetter("crowd")
+_COUNTED_FIELDS = operator.attrgetter("name", "area", "crowd", "difficult", "truncated")
 
 
 class Counts:

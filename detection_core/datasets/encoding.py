@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import hashlib
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -293,14 +292,11 @@ def _object_columns(
     }
 
 
-_optional_values = operator.itemgetter(*map(AnnotatedObject._fields.index, OPTIONAL_FIELDS))
-
-
 def _optional_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]]:
     """Return the columns for which at least one object has a value."""
     found = {}
-    columns = zip(*map(_optional_values, objects), strict=True)
-    for (key, default), values in zip(OPTIONAL_FIELDS.values(), columns, strict=False):
+    for field, (key, default) in OPTIONAL_FIELDS.items():
+        values = [getattr(item, field) for item in objects]
         if values.count(None) < len(values):
             found[key] = [default if value is None else value for value in values]
     return found
