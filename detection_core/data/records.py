@@ -65,9 +65,9 @@ def _listed(path: str) -> list[RecordFile]:
 
 def fetched_ahead(paths: tf.data.Dataset, record_files: Sequence[RecordFile]) -> tf.data.Dataset:
     """Return the same paths, string [] each, and prefetch those files that TensorFlow cannot open."""
-    if _all_opened_by_tensorflow(record_files):
-        return paths
     fetched = _fetcher(record_files)
+    if fetched is None:
+        return paths
 
     def fetch_and_pass(path: tf.Tensor) -> tf.Tensor:
         with tf.control_dependencies([tf.numpy_function(fetched, [path], tf.string)]):
@@ -81,26 +81,21 @@ def record_reader(record_files: Sequence[RecordFile]) -> Callable[[tf.Tensor], t
 
     It requests a shard again on opening, because the prefetched copy may have been evicted.
     """
-    if _all_opened_by_tensorflow(record_files):
-        return read_records
     fetched = _fetcher(record_files)
+    if fetched is None:
+        return read_records
     return lambda path: read_records(tf.ensure_shape(tf.numpy_function(fetched, [path], tf.string), ()))
 
 
-def _all_opened_by_tensorflow(record_files: Sequence[RecordFile]) -> bool:
-    return all(files.opened_by_tensorflow(uri_of(file)) for file in record_files)
-
-
-def _fetcher(record_files: Sequence[RecordFile]) -> Callable[[bytes], bytes]:
-    """Return a function from a file's URI to a path that TensorFlow can open."""
-    by_uri = {uri_of(file): file for file in record_files}
+def _fetcher(record_files: Sequence[RecordFile]) -> Callable[[bytes], bytes] | None:
+    """Return a function from a file's URI to a path that TensorFlow can open; None if it opens all."""
+    others = {uri_of(file): file for file in record_files if not files.opened_by_tensorflow(uri_of(file))}
 
     def fetched(uri: bytes) -> bytes:
-        if files.opened_by_tensorflow(uri.decode()):
-            return uri
-        return fetch_in_dataset(by_uri[uri.decode()]).encode()
+        file = others.get(uri.decode())
+        return fetch_in_dataset(file).encode() if file else uri
 
-    return fetched
+    return fetched if others else None
 
 
 def read_records(file: tf.Tensor | RecordFile) -> tf.data.Dataset:

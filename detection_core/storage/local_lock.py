@@ -32,11 +32,6 @@ def usual_name(path: str) -> str:
     return temporary_name(path, _ONE_WRITER)
 
 
-def is_partial(name: str) -> bool:
-    """Return whether a name has the form of `temporary_name`."""
-    return PARTIAL.fullmatch(name) is not None
-
-
 def claim_file(path: str) -> tuple[str, int]:
     """Make and lock a temporary file for `path`, under its `usual_name` unless that is in use.
 

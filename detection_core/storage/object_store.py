@@ -19,7 +19,7 @@ from typing import IO, Any, ClassVar
 
 from detection_core.errors import DataError
 from detection_core.storage import store_lock
-from detection_core.storage.local_lock import is_partial, temporary_name
+from detection_core.storage.local_lock import PARTIAL, temporary_name
 from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.storage.store_connection import StoreConnection, StoredObject, missing
 
@@ -228,7 +228,7 @@ class ObjectStore(StoreConnection):
 
     def remove_leftovers(self, folder: str) -> None:
         """Remove the partial folders of writers that are not active any more: none is, under the lock."""
-        for name in filter(is_partial, self._names(folder)):
+        for name in filter(PARTIAL.fullmatch, self._names(folder)):
             self.remove_tree(os.path.join(folder, name))
 
     def exclusive(self, path: str) -> contextlib.AbstractContextManager[Callable[[], None]]:

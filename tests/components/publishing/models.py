@@ -6,7 +6,7 @@ from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.artifacts.signature import sign_folder, verify_folder
 from detection_core.storage import files
-from detection_core.storage.local_lock import is_partial
+from detection_core.storage.local_lock import PARTIAL
 from tests.support.keys import PRIVATE_KEY, PUBLIC_KEY
 
 _FILES = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
@@ -83,6 +83,6 @@ def leftovers(root):
     for path in files.sizes(root):
         parts = path.split("/")
         unknown = parts[0] in ("saved_model", "tflite", "rolled_back") and parts[1] not in known
-        if unknown or parts[0] == ".removing" or any(map(is_partial, parts)):
+        if unknown or parts[0] == ".removing" or any(map(PARTIAL.fullmatch, parts)):
             lost.append(path)
     return lost
