@@ -74,13 +74,12 @@ class AnnotationReader:
         self, root: str, location: Any, class_names: Mapping[int, str] | None
     ) -> Annotations:
         """Read a split, with images without annotations kept apart; arguments as in `read_split`."""
-        names = part_names(location) if self.image_files and self.read_named is None else None
         if self.read_named is not None:
             found = self.read_named(root, location, class_names or {})
-        elif names is None:
-            found = self.read(root, location)
-        else:
+        elif self.image_files and (names := part_names(location)) is not None:
             found = keep_part(self.read(root, None), root, names)
+        else:
+            found = self.read(root, location)
         check_keypoint_names(found.keypoint_names, root)
         return found
 
@@ -114,7 +113,7 @@ READERS: dict[str, AnnotationReader] = {
     "createml": _reader(createml),
     "via": _reader(via),
     "open_images": _reader(open_images),
-    "tfrecord": dataclasses.replace(_reader(tfrecord), read_named=tfrecord.read_named, image_files=False),
+    "tfrecord": dataclasses.replace(_reader(tfrecord), read_named=tfrecord.read, image_files=False),
 }
 """Value of `data.format` to reader; `register_reader` adds entries."""
 

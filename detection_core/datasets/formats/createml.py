@@ -4,7 +4,7 @@ https://developer.apple.com/documentation/createml/building-an-object-detector-d
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from detection_core.datasets.annotated_images import AnnotatedObject, Malformed, check_count, checked_text
@@ -33,11 +33,6 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     return found
 
 
-def _entries(path: str) -> Iterator[Any]:
-    for _, elements in JsonLists(path, [OUTERMOST]):
-        yield from elements
-
-
 def _objects(entry: Mapping[str, Any]) -> list[AnnotatedObject]:
     drawn = list_of(entry.get("annotations", []), "annotations")
     check_count(len(drawn))
@@ -59,7 +54,7 @@ _FORMAT = EntryFormat(
     title="Create ML JSON",
     what="a JSON file of Create ML",
     find_files=find_files,
-    entries=_entries,
+    entries=lambda path: (entry for _, entries in JsonLists(path, [OUTERMOST]) for entry in entries),
     image_name=lambda entry: next((entry[key] for key in _NAMES if key in entry), None),
     objects=_objects,
 )

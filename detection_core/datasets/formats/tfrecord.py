@@ -27,6 +27,7 @@ from detection_core.storage.file_parts import FilePart, PackedFile, is_packed, u
 from detection_core.storage.folder_listing import FolderListing
 
 LABEL_MAPS = (".pbtxt",)
+_NO_NAMES: Mapping[int, str] = {}
 
 
 def locate(root: str, location: Any) -> list[str]:
@@ -57,12 +58,7 @@ def _record_files(root: str, location: Any) -> list[str]:
     return found
 
 
-def read(root: str, location: Any) -> Annotations:
-    """Read the examples of TFRecord files; arguments and errors as in `read_named`."""
-    return read_named(root, location, {})
-
-
-def read_named(root: str, location: Any, class_names: Mapping[int, str]) -> Annotations:
+def read(root: str, location: Any, class_names: Mapping[int, str] = _NO_NAMES) -> Annotations:
     """Read the examples of TFRecord files. Classes keep their ids in the records.
 
     `class_names` fills in the names or the ids that records lack.

@@ -100,7 +100,7 @@ def test_names_and_ids_of_classes_come_from_records_and_label_maps(tmp_path):
     by_id = _record().replace(b"class/text", b"class/none")
     by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
     _write(tmp_path / "a.record", by_id, by_name)
-    found = tfrecord.read_named(str(tmp_path), None, {7: "cat", 9: "dog"})
+    found = tfrecord.read(str(tmp_path), None, {7: "cat", 9: "dog"})
     assert [image.objects[0].name for image in found.images] == ["cat", "cat"] and not found.rejected
     assert found.categories == {"cat": 7}
     found = tfrecord.read(str(tmp_path), None)
