@@ -151,8 +151,15 @@ class FindingList:
         if measured > self.threshold(check):
             self.add(check, about, message, measured=measured, **rest)
 
-    def add_classes(self, check: str, about: str, names: Sequence[str], message: str) -> None:
-        """Add a finding if it is about more classes than the threshold."""
+    def add_classes(
+        self, check: str, about: str, names: Sequence[str], what: str, advice: str = "", *, before: str = ""
+    ) -> None:
+        """Add a finding if it is about more classes than the threshold.
+
+        The message has their number after `before`, and their names after `what`.
+        """
+        named = ", ".join(names[:_NAMED]) + _more(names)
+        message = f"{before}{_number(names)} {what}: {named}{advice}"
         self.add_above(check, about, message, measured=len(names), count=len(names))
 
     def add_share(
@@ -199,9 +206,9 @@ def check_classes(
 
 def _check_train(counts: Mapping[str, int], classes: Sequence[str], findings: FindingList) -> None:
     missing = [name for name in classes if not counts.get(name)]
-    what = f"of the label map without an object in {TRAIN}: {names_of(missing)}; annotate some, or leave them"
-    text = f"{number_of_classes(missing)} {what} out of the label map"
-    findings.add_classes("class_without_objects", TRAIN, missing, text)
+    what = f"of the label map without an object in {TRAIN}"
+    advice = "; annotate some, or leave them out of the label map"
+    findings.add_classes("class_without_objects", TRAIN, missing, what, advice)
     least = findings.threshold("rare_class")
     rare = [name for name in classes if 0 < counts.get(name, 0) < least]
     if rare:
@@ -210,7 +217,7 @@ def _check_train(counts: Mapping[str, int], classes: Sequence[str], findings: Fi
         findings.add(
             "rare_class",
             TRAIN,
-            f"{number_of_classes(rare)} with fewer than {least:g} objects in {TRAIN}: {found}{_more(rare)};"
+            f"{_number(rare)} with fewer than {least:g} objects in {TRAIN}: {found}{_more(rare)};"
             " annotate more",
             measured=fewest,
             count=len(rare),
@@ -221,31 +228,17 @@ def _check_other(
     split: str, counts: Mapping[str, int], trained: Mapping[str, int], findings: FindingList
 ) -> None:
     untrained = [name for name, count in counts.items() if count and not trained.get(name)]
-    findings.add_classes(
-        "class_not_trained",
-        split,
-        untrained,
-        f"{number_of_classes(untrained)} with objects in {split} and none in train: {names_of(untrained)};"
-        " every one of these objects will be missed; divide the images into splits again",
-    )
+    what = f"with objects in {split} and none in train"
+    advice = "; every one of these objects will be missed; divide the images into splits again"
+    findings.add_classes("class_not_trained", split, untrained, what, advice)
     unmeasured = [name for name, count in trained.items() if count and not counts.get(name)]
-    findings.add_classes(
-        "class_not_measured",
-        split,
-        unmeasured,
-        f"{number_of_classes(unmeasured)} with objects in train and none in {split}:"
-        f" {names_of(unmeasured)}; how well they are found is not measured there",
-    )
+    what = f"with objects in train and none in {split}"
+    advice = "; how well they are found is not measured there"
+    findings.add_classes("class_not_measured", split, unmeasured, what, advice)
 
 
-def number_of_classes(names: Sequence[str]) -> str:
-    """Return the number of some classes as text."""
-    return f"{len(names):,} class{'' if len(names) == 1 else 'es'}"
-
-
-def names_of(names: Sequence[str]) -> str:
-    """Return the first names as text."""
-    return ", ".join(names[:_NAMED]) + _more(names)
+def _number(classes: Sequence[str]) -> str:
+    return f"{len(classes):,} class{'' if len(classes) == 1 else 'es'}"
 
 
 def _more(names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from detection_core.artifacts.data_statistics import DataStatistics, Histogram, SampleStatistics
 from detection_core.validation.box_statistics import Comparison, add_up, compare, holm
-from detection_core.validation.checks import TRAIN, FindingList, names_of, number_of_classes
+from detection_core.validation.checks import TRAIN, FindingList
 
 SIGNIFICANCE = 0.01
 """Maximum probability of a false alarm in one comparison of all histograms."""
@@ -162,8 +162,8 @@ def check_vanished(
     here, there = names
     now, before = sample.counts_by_bin(_CLASS), reference.counts_by_bin(_CLASS)
     new = [label for label, count in now.items() if count and not before.get(label)]
-    about, text = f"{here} against {there}", f"{here} has {number_of_classes(new)} that {there} had not"
-    findings.add_classes("new_class", about, new, f"{text}: {names_of(new)}")
+    about = f"{here} against {there}"
+    findings.add_classes("new_class", about, new, f"that {there} had not", before=f"{here} has ")
     histogram = reference.histograms.get(_CLASS)
     if histogram is None or not reference.images:
         return
@@ -175,9 +175,9 @@ def check_vanished(
         for label in missing
         if _chance_of_none(had[label], reference.images, sample.images) < SIGNIFICANCE / known
     ]
-    text = f"{here} has no object of {number_of_classes(vanished)} that {there} had: {names_of(vanished)}"
-    text += "; check that annotations and label map are complete"
-    findings.add_classes("vanished_class", about, vanished, text)
+    what, advice = f"that {there} had", "; check that annotations and label map are complete"
+    lost = f"{here} has no object of "
+    findings.add_classes("vanished_class", about, vanished, what, advice, before=lost)
 
 
 def _chance_of_none(images_with: int, reference: int, sample: int) -> float:
