@@ -6,7 +6,7 @@ import json
 import os
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets import shapes
@@ -176,10 +176,9 @@ def _image(
     if filename == name and _UPLOADED.match(name):
         without = _UPLOADED.sub("", name, count=1)
         filename = available.find(without) if available.has(without) else name
-    drawn, (width, height) = read_objects(results)
-    objects = [item for item, _ in drawn]
+    objects, points, (width, height) = read_objects(results)
     image = AnnotatedImage(checked_id(filename), filename, available.path(filename), width, height, objects)
-    return image, [points for _, points in drawn]
+    return image, points
 
 
 def file_name(address: str) -> str:
@@ -192,7 +191,7 @@ def file_name(address: str) -> str:
     return os.path.basename(local[0] if local else urllib.parse.unquote(parts.path))
 
 
-def read_objects(results: Sequence[Result]) -> tuple[list[tuple[AnnotatedObject, Points]], tuple[int, int]]:
+def read_objects(results: Sequence[Result]) -> tuple[list[AnnotatedObject], list[Points], tuple[int, int]]:
     """Return the objects of an image with their keypoints, and its width and height in pixels, 0 if unknown.
 
     Positions are in percent of the image, turned about the first corner. A keypoint belongs to the region in
@@ -224,7 +223,7 @@ def read_objects(results: Sequence[Result]) -> tuple[list[tuple[AnnotatedObject,
             item = _REGIONS[kind](value, name, size, label)
             drawn = shapes.add_mask(drawn, item, size[0] * size[1])
             objects[str(result.get("id") or number)] = item
-    return _with_points(objects, points), size
+    return list(objects.values()), _points_of(objects, points), size
 
 
 def _name(value: Result, kind: str, label: str) -> str:
@@ -234,18 +233,17 @@ def _name(value: Result, kind: str, label: str) -> str:
     return checked_text(names[0], f"{label}: a class").strip()
 
 
-def _with_points(
-    objects: Mapping[str, AnnotatedObject], points: Sequence[tuple[str, str, shapes.Point, str]]
-) -> list[tuple[AnnotatedObject, Points]]:
+def _points_of(objects: Iterable[str], points: Sequence[tuple[str, str, shapes.Point, str]]) -> list[Points]:
+    """Return the keypoints of each object, given the objects' ids."""
     drawn: dict[str, dict[str, shapes.Point]] = {key: {} for key in objects}
     for parent, name, point, label in points:
-        if parent not in objects or name in drawn[parent]:
+        if parent not in drawn or name in drawn[parent]:
             raise Malformed(
                 f"{label}: expected the keypoint {name!r:.40} once inside a region (parentID), found "
                 f"{parent!r:.40}; drop it onto its box in the outline"
             )
         drawn[parent][name] = point
-    return [(item, drawn[key]) for key, item in objects.items()]
+    return list(drawn.values())
 
 
 def _place(value: Result, x: str, y: str, size: tuple[int, int], label: str) -> shapes.Point:

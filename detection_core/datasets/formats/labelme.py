@@ -8,7 +8,7 @@ import io
 import math
 import os
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
@@ -36,7 +36,8 @@ from detection_core.storage.folder_listing import FolderListing, list_folder
 LOOKS_FOR = "LabelMe: a JSON file an image, with shapes and imagePath"
 
 _POINT = b'"point"'
-_Read = tuple[AnnotatedImage, list[Mapping[str, shapes.Point]]]
+Points = Mapping[str, shapes.Point]
+_Read = tuple[AnnotatedImage, list[Points]]
 
 
 def find(listing: FolderListing) -> layouts.Layout | None:
@@ -158,11 +159,10 @@ def _image(root: str, name: str, content: Mapping[str, Any], available: ImageFil
     path, filename = _picture(root, name, beside, content.get("imageData"), available)
     width, height = size_of(content.get("imageWidth"), content.get("imageHeight"))
     given = [mapping_of(shape, "a shape") for shape in list_of(content.get("shapes"), "shapes")]
-    drawn = read_objects(given, width, height)
-    objects = [item for item, _ in drawn]
+    objects, points = read_objects(given, width, height)
     source_id = checked_id(checked_text(layouts.stem(name), "the file's name"))
     image = AnnotatedImage(source_id, filename, path, width, height, objects)
-    return image, [points for _, points in drawn]
+    return image, points
 
 
 _NO_CLASSES = ("__ignore__", "_background_")
@@ -173,7 +173,7 @@ Shape = Mapping[str, Any]
 
 def read_objects(
     given: Sequence[Shape], width: int, height: int
-) -> list[tuple[AnnotatedObject, dict[str, shapes.Point]]]:
+) -> tuple[list[AnnotatedObject], list[Points]]:
     """Return the objects of an image, and the named points of each.
 
     Shapes with LabelMe's reserved labels are skipped. Outlines with the same label and `group_id` are one
@@ -207,15 +207,16 @@ def read_objects(
         drawn = shapes.add_mask(drawn, item)
         key = (name, group) if isinstance(group, int | str) else number
         objects[key] = shapes.join_objects(objects[key], item) if key in objects else item
-    return _with_points(objects, points)
+    return list(objects.values()), _points_of(objects, points)
 
 
-def _with_points(
-    objects: Mapping[object, AnnotatedObject], points: Sequence[tuple[object, str, shapes.Point, str]]
-) -> list[tuple[AnnotatedObject, dict[str, shapes.Point]]]:
+def _points_of(
+    objects: Iterable[object], points: Sequence[tuple[object, str, shapes.Point, str]]
+) -> list[Points]:
+    """Return the named points of each object, given the objects' keys: class and group, or a number."""
     named: dict[object, dict[str, shapes.Point]] = {key: {} for key in objects}
     of_group: dict[object, list[object]] = collections.defaultdict(list)
-    for key in objects:
+    for key in named:
         if isinstance(key, tuple):
             of_group[key[1]].append(key)
     for group, name, point, label in points:
@@ -226,7 +227,7 @@ def _with_points(
                 f"name, found {len(owners)} objects"
             )
         named[owners[0]][name] = point
-    return [(item, named[key]) for key, item in objects.items()]
+    return list(named.values())
 
 
 class _Drawn(NamedTuple):

@@ -135,16 +135,16 @@ REGION_BOX = _result("rectanglelabels", PART)
 
 
 def test_places_are_in_percent_of_width_and_height_and_turn_about_the_first_corner():
-    ((item, _),), size = read_objects([_result("rectanglelabels", {**PART, "rotation": 90})])
+    [item], _, size = read_objects([_result("rectanglelabels", {**PART, "rotation": 90})])
     assert size == (40, 30) and item.box == pytest.approx((4, 15, 10, 25)) and item.mask
-    ((item, _),), _ = read_objects([_result("polygonlabels", {"points": [[0, 0], [50, 0], [50, 100]]})])
+    [item], *_ = read_objects([_result("polygonlabels", {"points": [[0, 0], [50, 0], [50, 100]]})])
     assert item.box == (0, 0, 20, 30)
     round_ = {"x": 50, "y": 50, "radiusX": 10, "radiusY": 20, "rotation": 0}
-    ((item, _),), _ = read_objects([_result("ellipselabels", round_)])
+    [item], *_ = read_objects([_result("ellipselabels", round_)])
     assert item.box == pytest.approx((16, 9, 24, 21))
-    assert read_objects([{"type": "choices", "value": {"choices": ["good"]}}]) == ([], (0, 0))
+    assert read_objects([{"type": "choices", "value": {"choices": ["good"]}}]) == ([], [], (0, 0))
     value = {"format": "rle", "rle": brush_bytes(40, 30, {(5, 7), (6, 7), (6, 8)})}
-    ((item, _),), _ = read_objects([_result("brushlabels", value)])
+    [item], *_ = read_objects([_result("brushlabels", value)])
     assert item.box == (7, 5, 9, 7) and sum(item.mask.counts[1::2]) == 3
 
 
@@ -264,7 +264,7 @@ def _text(data):
 
 
 def _shapes(*shapes):
-    return [item for item, _ in labelme.read_objects(shapes, 40, 30)]
+    return labelme.read_objects(shapes, 40, 30)[0]
 
 
 BIG, LINE, NOSE = 2**31 - 1, [(1, 2), (3, 4)], _shape("point", (1, 2), label="n", group_id=1)
@@ -308,9 +308,7 @@ def test_masks_lie_where_corners_say_and_groups_are_objects_however_many(monkeyp
     assert len(item.mask.rings) == 20_000 and item.box == (1, 2, 9, 8)
     boxes = [_shape("rectangle", (1, 2), (9, 8), group_id=i) for i in range(5_000)]
     points = [_shape("point", (3, 4), label="nose", group_id=i) for i in range(5_000)]
-    assert [named for _, named in labelme.read_objects([*boxes, *points], 40, 30)] == [
-        {"nose": (3, 4)}
-    ] * 5_000
+    assert labelme.read_objects([*boxes, *points], 40, 30)[1] == [{"nose": (3, 4)}] * 5_000
     monkeypatch.setattr("detection_core.datasets.shapes._MOST_DRAWN", 6_000)
     shape = _shape("mask", (0, 0), (9, 9), mask=_png(np.ones((10, 10), bool)))
     assert len(_shapes(*[shape] * 2)) == 2
