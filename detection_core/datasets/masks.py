@@ -9,7 +9,6 @@ differences are deflated; the empty rows above and below come from a cache. Form
 
 import functools
 import io
-import itertools
 import struct
 import zlib
 from collections.abc import Sequence
@@ -55,32 +54,25 @@ def encode_masks(objects: Sequence[AnnotatedObject], height: int, width: int) ->
     Raises:
         Rejected: if a mask cannot be used.
     """
-    packed: list[bytes] = []
-    edges: list[np.ndarray | None] = []
+    edges = []
     for item in objects:
         try:
-            if not has_area(item.mask) or item.mask is None:
-                edges.append(np.zeros(0, np.int64))
-            elif isinstance(item.mask, MaskFile):
-                down = read_mask(item.mask.path, height, width).T.ravel()
-                edges.append(np.flatnonzero(np.diff(down, prepend=False, append=False)))
-            elif isinstance(item.mask, RunLengths) and not isinstance(item.mask.counts, str):
-                edges.append(_checked_edges(np.asarray(item.mask.counts), item.mask, height, width))
-            else:
-                packed.append(_packed_runs(item.mask, height, width))
-                edges.append(None)
+            edges.append(_edges(item.mask, height, width))
         except (ValueError, TypeError, OverflowError) as e:
             raise Rejected("malformed_mask", f"{item.label}: {e}") from e
-    unpacked = iter(_unpack(packed))
-    filled = []
-    for item, known in zip(objects, edges, strict=True):
-        try:
-            filled.append(
-                _checked_edges(next(unpacked), item.mask, height, width) if known is None else known
-            )
-        except ValueError as e:
-            raise Rejected("malformed_mask", f"{item.label}: {e}") from e
-    return encode_mask_pngs(filled, height, width)
+    return encode_mask_pngs(edges, height, width)
+
+
+def _edges(mask: Mask | None, height: int, width: int) -> np.ndarray:
+    """Return the begin and end of the runs of ones."""
+    if mask is None or not has_area(mask):
+        return np.zeros(0, np.int64)
+    if isinstance(mask, MaskFile):
+        down = read_mask(mask.path, height, width).T.ravel()
+        return np.flatnonzero(np.diff(down, prepend=False, append=False))
+    if isinstance(mask, RunLengths) and not isinstance(mask.counts, str):
+        return _checked_edges(np.asarray(mask.counts), mask, height, width)
+    return _checked_edges(_unpack(_packed_runs(mask, height, width)), mask, height, width)
 
 
 def pack_mask(mask: Polygons | RunLengths, height: int, width: int) -> bytes:
@@ -96,7 +88,7 @@ def pack_mask(mask: Polygons | RunLengths, height: int, width: int) -> bytes:
         return _packed_runs(mask, height, width)
     if isinstance(mask.counts, str):
         packed = _checked_packed(mask.counts)
-        _checked_edges(_unpack([packed])[0], mask, height, width)
+        _checked_edges(_unpack(packed), mask, height, width)
         return packed
     from pycocotools import mask as coco_mask
 
@@ -106,13 +98,12 @@ def pack_mask(mask: Polygons | RunLengths, height: int, width: int) -> bytes:
     return bytes(coco_mask.frPyObjects(runs, height, width)["counts"])
 
 
-def _packed_runs(mask: Mask, height: int, width: int) -> bytes:
+def _packed_runs(mask: Polygons | RunLengths, height: int, width: int) -> bytes:
     """Return the compressed run lengths of a polygon mask, or of the annotation."""
     if isinstance(mask, RunLengths):
         return _checked_packed(str(mask.counts))
     from pycocotools import mask as coco_mask
 
-    assert isinstance(mask, Polygons)
     rings = [_checked_ring(ring, height, width) for ring in mask.rings]
     runs = coco_mask.frPyObjects([r for r in rings if r.size >= 2 * _POINTS], height, width)
     merged = runs[0] if len(runs) == 1 else coco_mask.merge(runs)
@@ -149,36 +140,30 @@ _KINDS = bytes(ord("e") if 48 <= c < 80 else ord("m") for c in range(256))
 """Class of each character: `e` (below 80) ends a run length; after `m` more characters follow."""
 
 
-def _unpack(packed: Sequence[bytes]) -> list[np.ndarray]:
-    """Decode COCO's compressed run lengths of all masks of an image at once.
+def _unpack(packed: bytes) -> np.ndarray:
+    """Decode COCO's compressed run lengths.
 
     A character holds five bits, the lowest first; its sixth bit is set if more follow. From the fourth length
     on, the difference to the length two before is stored (rleToString of pycocotools' maskApi.c).
     """
-    if not packed:
-        return []
-    characters = np.frombuffer(b"".join(packed), np.uint8).astype(np.int64) - 48
+    characters = np.frombuffer(packed, np.uint8).astype(np.int64) - 48
     ends = np.flatnonzero(characters < 32)
     starts = np.concatenate([[0], ends[:-1] + 1])
     place = np.arange(characters.size) - np.repeat(starts, ends - starts + 1)
-    values: np.ndarray = np.add.reduceat((characters & 31) << 5 * place, starts)
-    values -= np.where(characters[ends] & 16, np.int64(1) << 5 * (ends - starts + 1), 0)
-    # Count each mask's lengths: those that end before the mask's end.
-    through = list(itertools.accumulate(map(len, packed)))[:-1]
-    found = np.split(values, [int((ends < end).sum()) for end in through])
-    for counts in found:
-        counts[1::2] = np.cumsum(counts[1::2])
-        counts[2::2] = np.cumsum(counts[2::2])
-    return found
+    counts: np.ndarray = np.add.reduceat((characters & 31) << 5 * place, starts)
+    counts -= np.where(characters[ends] & 16, np.int64(1) << 5 * (ends - starts + 1), 0)
+    counts[1::2] = np.cumsum(counts[1::2])
+    counts[2::2] = np.cumsum(counts[2::2])
+    return counts
 
 
-def _checked_edges(counts: np.ndarray, mask: Mask | None, height: int, width: int) -> np.ndarray:
+def _checked_edges(counts: np.ndarray, mask: Polygons | RunLengths, height: int, width: int) -> np.ndarray:
     """Return the begin and end of the runs of ones."""
     if isinstance(mask, Polygons):  # made by pycocotools, hence valid
         return np.cumsum(counts)[: counts.size - counts.size % 2]
-    size = (mask.height, mask.width) if isinstance(mask, RunLengths) else (height, width)
-    if size != (height, width):
-        raise ValueError(f"expected run lengths for {width}x{height} pixels, found {size[1]}x{size[0]}")
+    if (mask.height, mask.width) != (height, width):
+        found = f"{mask.width}x{mask.height}"
+        raise ValueError(f"expected run lengths for {width}x{height} pixels, found {found}")
     if counts.ndim != 1 or counts.dtype.kind not in "iu":
         raise ValueError(f"expected run lengths as whole numbers, found {counts!r:.80}")
     counts = counts.astype(np.int64)
