@@ -19,21 +19,13 @@ from detection_core.validation.labelled_images import LabelledImage, stored_box
 _BYTES = 8
 
 
-class DigestList:
-    """The digests of a split's images, in the order of its records."""
+Digests = Sequence[int]
+"""`short_digest` of each image of a split, in the order of its records."""
 
-    def __init__(self) -> None:
-        self._digests = array.array("Q")
-        self._known = array.array("b")
 
-    def add(self, sha256: bytes) -> None:
-        """Add a digest; an empty one equals no other."""
-        self._digests.append(int.from_bytes(sha256[:_BYTES], "big"))
-        self._known.append(len(sha256) >= _BYTES)
-
-    def values(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the digests, uint64 [N], and whether they are known, bool [N]."""
-        return np.asarray(self._digests, np.uint64), np.asarray(self._known, bool)
+def short_digest(sha256: bytes) -> int:
+    """Return the first bytes of a digest as a number; 0 for an empty one, which equals no other."""
+    return int.from_bytes(sha256[:_BYTES], "big") if len(sha256) >= _BYTES else 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,19 +45,18 @@ class Pair:
     other_record: int
 
 
-def shared_images(split: str, digests: DigestList, other: str, others: DigestList) -> list[Pair]:
+def shared_images(split: str, digests: Digests, other: str, others: Digests) -> list[Pair]:
     """Return a split's images that are also in another split, or earlier in the same one.
 
     Each is paired with its first occurrence there.
     """
-    here, known = digests.values()
-    there, known_there = others.values()
-    numbers = np.flatnonzero(known_there)
+    here, there = np.asarray(digests, np.uint64), np.asarray(others, np.uint64)
+    numbers = np.flatnonzero(there)
     kept, first = np.unique(there[numbers], return_index=True)
     if not len(kept):
         return []
     at = np.minimum(np.searchsorted(kept, here), len(kept) - 1)
-    found = np.flatnonzero(known & (kept[at] == here))
+    found = np.flatnonzero(kept[at] == here)
     return [
         Pair(split=split, record=record, other_split=other, other_record=earliest)
         for record, earliest in zip(found.tolist(), numbers[first[at[found]]].tolist(), strict=True)
@@ -77,15 +68,14 @@ Copies = Mapping[tuple[str, str], Sequence[Pair]]
 """(split, other split or the same) to the pairs of records with the same file."""
 
 
-def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -> Copies:
+def check_duplicates(digests: Mapping[str, Digests], findings: FindingList) -> Copies:
     """Return the images that are in a split twice, or in `train` and in another split, by pair of splits.
 
     The ids of the findings' examples are filled in later.
     """
     pairs: dict[tuple[str, str], list[Pair]] = {}
     for split, here in digests.items():
-        images = len(here.values()[0])
-        others = {"duplicates": split}
+        images, others = len(here), {"duplicates": split}
         if split != TRAIN and TRAIN in digests:
             others["leakage"] = TRAIN
         for check, other in others.items() if images else ():

@@ -3,6 +3,7 @@
 Image files are decoded and hashed in threads.
 """
 
+import array
 import dataclasses
 import os
 from collections import Counter
@@ -25,7 +26,7 @@ from detection_core.datasets.encoding import Decoding
 from detection_core.progress import Progress
 from detection_core.validation.box_statistics import SampleCounter
 from detection_core.validation.checks import EXAMPLES_LISTED, TRAIN, FindingList, example
-from detection_core.validation.duplicates import AnnotationChecker, DigestList
+from detection_core.validation.duplicates import AnnotationChecker, Digests, short_digest
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
 from detection_core.validation.sample_pictures import SamplePictures
@@ -101,7 +102,7 @@ class SplitPass:
     statistics: SampleStatistics
     spans: dict[str, SampleStatistics]
     features: Any
-    digests: DigestList
+    digests: Digests
     hashes: Sequence[bytes | None]
     files: "ImageFiles"
     annotations: AnnotationChecker
@@ -120,7 +121,7 @@ def pass_over(
 ) -> SplitPass:
     """Read every example of a split once; `folders` counts over all splits; DataError if damaged."""
     counter, annotations = SampleCounter(options.classes), AnnotationChecker(options.classes)
-    digests = DigestList()
+    digests = array.array("Q")  # eight bytes an image
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
     sample, profile, objects = BoxSample(), BoxCounter(), ObjectCounter()
     features = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
@@ -132,7 +133,7 @@ def pass_over(
             folders.add(image)
         if features is not None:
             features.add(image.features)
-        digests.add(image.sha256)
+        digests.append(short_digest(image.sha256))
         annotations.add(image)
         sample.add(image)
         profile.add(list(_pixel_boxes(image)), image.width, image.height)

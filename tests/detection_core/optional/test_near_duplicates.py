@@ -24,7 +24,7 @@ from detection_core.optional.near_duplicates.perceptual_hash import (
     hash_image_file,
 )
 from detection_core.validation import duplicates
-from detection_core.validation.duplicates import DigestList, Pair, check_duplicates
+from detection_core.validation.duplicates import Pair, check_duplicates, short_digest
 from tests.detection_core.validation.samples import (
     ALIKE,
     drawing,
@@ -315,10 +315,7 @@ def test_images_that_look_alike_are_found_and_copies_or_what_is_off_not_reported
 
 
 def _digests(names):
-    digests = DigestList()
-    for name in names:
-        digests.add(hashlib.sha256(name.encode()).digest() if name else b"")
-    return digests
+    return [short_digest(hashlib.sha256(name.encode()).digest() if name else b"") for name in names]
 
 
 def _pair(split, record, other):
