@@ -120,13 +120,13 @@ class RandomDistortColor:
         return sample
 
 
+def _grey(image: tf.Tensor) -> tf.Tensor:
+    return tf.image.grayscale_to_rgb(tf.image.rgb_to_grayscale(image))
+
+
 def to_gray(sample: Sample) -> Sample:
     """Convert the image to grey, with three equal channels."""
-
-    def gray(image: tf.Tensor) -> tf.Tensor:
-        return tf.tile(tf.image.rgb_to_grayscale(image), [1, 1, 3])
-
-    return sample._replace(image=change_colours(sample.image, gray))
+    return sample._replace(image=change_colours(sample.image, _grey))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -236,8 +236,7 @@ def posterize(image: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
 
 def enhance_colour(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Blend from the grey image (0) to the image (1) and beyond."""
-    grey = tf.image.grayscale_to_rgb(tf.image.rgb_to_grayscale(image))
-    return blend(grey, image, factor)
+    return blend(_grey(image), image, factor)
 
 
 def enhance_contrast(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
