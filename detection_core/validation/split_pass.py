@@ -217,7 +217,7 @@ class ImageFiles:
         self._faulty = 0
         near = capability("detection_core.optional.near_duplicates") if hashes else None
         self._hash_file: Callable[[bytes], bytes | None] | None = near.hash_image_file if near else None
-        self.hashes: list[bytes | None] = []
+        self.hashes: Any = near.HashList() if near else []
         self.decoded = 0
 
     def looked_at(self, images: Iterable[LabelledImage]) -> Iterator[LabelledImage]:

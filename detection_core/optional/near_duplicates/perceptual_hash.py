@@ -7,8 +7,11 @@ different pictures matches. The package imagehash is not used: it takes a square
 lowest ones.
 """
 
+import array
 import functools
 import io
+from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 
@@ -72,3 +75,31 @@ def lowest_frequencies() -> np.ndarray:
     row, column = np.mgrid[:SIDE, :SIDE]
     order: np.ndarray = np.lexsort((column.ravel(), (row + column).ravel()))
     return order[1 : BITS + 1]
+
+
+class HashList(Sequence[bytes | None]):
+    """Hashes in the order of a split's records, 33 bytes per image; None for an image without a hash."""
+
+    def __init__(self) -> None:
+        self._hashes = bytearray()
+        self._known = array.array("b")
+
+    def append(self, found: bytes | None) -> None:
+        """Add the hash of the next image."""
+        self._hashes += found if found is not None else bytes(HASH_BYTES)
+        self._known.append(found is not None)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes | None]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes | None] | None:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        if not self._known[index]:
+            return None
+        place = range(len(self))[index] * HASH_BYTES
+        return bytes(self._hashes[place : place + HASH_BYTES])

@@ -5,6 +5,7 @@ import itertools
 import time
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -21,6 +22,7 @@ from detection_core.optional.near_duplicates.near_duplicates import (
 from detection_core.optional.near_duplicates.perceptual_hash import (
     HASH_BYTES,
     SIDE,
+    HashList,
     hash_image_file,
 )
 from detection_core.validation import duplicates
@@ -57,6 +59,19 @@ def pairs_of(found):
 
 CHANGED = st.tuples(st.integers(0, 2), st.lists(st.integers(0, 255), max_size=20, unique=True))
 _NAMES = st.lists(st.sampled_from(["", "a", "b", "c", "d", "e"]), max_size=12)
+
+
+@given(hashes=st.lists(st.none() | st.binary(min_size=HASH_BYTES, max_size=HASH_BYTES)))
+def test_it_holds_what_a_list_holds(hashes):
+    kept = HashList()
+    for found in hashes:
+        kept.append(found)
+    assert len(kept) == len(hashes) and list(kept) == hashes
+    assert kept[1:] == hashes[1:] and kept[-2:] == hashes[-2:]
+    for place in range(-len(hashes), len(hashes)):
+        assert kept[place] == hashes[place]
+    with pytest.raises(IndexError):
+        kept[len(hashes)]
 
 
 def _scene(count):
