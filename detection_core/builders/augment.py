@@ -17,7 +17,7 @@ from detection_core.augment import (
 )
 from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
 from detection_core.augment.mixing import MixedAugmentations, Mixing
-from detection_core.builders.oneof import build_oneof, from_fields, same_fields
+from detection_core.builders.oneof import from_fields, oneof_builder, same_fields
 from detection_core.config.messages.registered import build_registered
 from detection_core.config.messages.training_input import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.pipeline_config import CheckedConfig
@@ -164,11 +164,7 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "large_scale_jitter": same_fields(scaling.LargeScaleJitter),
     "registered": lambda message: build_registered("augmentation", message),
 }
-
-
-def build_augmentation(message: pb.PreprocessingStep) -> Augmentation | Mixing:
-    """Build the step of a checked message."""
-    return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS)
+build_augmentation = oneof_builder("preprocessing_step", PREPROCESSING_STEPS)
 
 
 def describe_augmentations(config: CheckedConfig) -> list[str]:

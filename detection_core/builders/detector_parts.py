@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core.builders.oneof import build_oneof, from_fields, same_fields
+from detection_core.builders.oneof import from_fields, oneof_builder, same_fields
 from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.config.messages.registered import build_registered
 from detection_core.ops import iou as iou_ops
@@ -16,18 +16,14 @@ from detection_core.ops.nms import NmsOptions
 from detection_core.parts import box_coders, losses
 from detection_core.parts.anchors import generators
 from detection_core.parts.matchers import ArgMaxMatcher, GreedyBipartiteMatcher, Matcher
-from detection_core.parts.samplers import BalancedSampler, HardExampleMiner, MiningLoss
+from detection_core.parts.samplers import BalancedSampler, HardExampleMiner
 from detection_core.protos import (
-    anchor_generator_pb2,
     argmax_matcher_pb2,
-    box_coder_pb2,
     calibration_pb2,
     flexible_grid_anchor_generator_pb2,
     grid_anchor_generator_pb2,
     losses_pb2,
-    matcher_pb2,
     post_processing_pb2,
-    region_similarity_calculator_pb2,
     ssd_anchor_generator_pb2,
 )
 
@@ -76,12 +72,7 @@ ANCHOR_GENERATORS: dict[str, Callable[[Any], generators.AnchorGenerator]] = {
     "multiscale_anchor_generator": same_fields(generators.MultiscaleAnchorGenerator),
     "ssd_anchor_generator": _ssd,
 }
-
-
-def build_anchor_generator(message: anchor_generator_pb2.AnchorGenerator) -> generators.AnchorGenerator:
-    """Build the anchor generator of a checked message."""
-    return build_oneof(message, "anchor_generator_oneof", ANCHOR_GENERATORS)
-
+build_anchor_generator = oneof_builder("anchor_generator_oneof", ANCHOR_GENERATORS)
 
 BOX_CODERS: dict[str, Callable[[Any], box_coders.BoxCoder]] = {
     "faster_rcnn_box_coder": same_fields(box_coders.FasterRcnnBoxCoder),
@@ -91,11 +82,7 @@ BOX_CODERS: dict[str, Callable[[Any], box_coders.BoxCoder]] = {
     "mean_stddev_box_coder": same_fields(box_coders.MeanStddevBoxCoder),
     "square_box_coder": same_fields(box_coders.SquareBoxCoder),
 }
-
-
-def build_box_coder(message: box_coder_pb2.BoxCoder) -> box_coders.BoxCoder:
-    """Build the box coder of a checked message."""
-    return build_oneof(message, "box_coder_oneof", BOX_CODERS)
+build_box_coder = oneof_builder("box_coder_oneof", BOX_CODERS)
 
 
 # `use_matmul_gather` only selects a TPU kernel; matches do not depend on it.
@@ -108,12 +95,7 @@ MATCHERS: dict[str, Callable[[Any], Matcher]] = {
     "argmax_matcher": _argmax,
     "bipartite_matcher": same_fields(GreedyBipartiteMatcher),
 }
-
-
-def build_matcher(message: matcher_pb2.Matcher) -> Matcher:
-    """Build the matcher of a checked message."""
-    return build_oneof(message, "matcher_oneof", MATCHERS)
-
+build_matcher = oneof_builder("matcher_oneof", MATCHERS)
 
 SIMILARITIES: dict[str, Callable[[Any], Similarity]] = {
     "ioa_similarity": lambda message: iou_ops.ioa,
@@ -121,11 +103,7 @@ SIMILARITIES: dict[str, Callable[[Any], Similarity]] = {
     "neg_sq_dist_similarity": lambda message: negative_squared_distance,
     "thresholded_iou_similarity": same_fields(ThresholdedIou),
 }
-
-
-def build_similarity(message: region_similarity_calculator_pb2.RegionSimilarityCalculator) -> Similarity:
-    """Build the similarity of a checked message, for rows [..., G, 4] and columns [..., A, 4]."""
-    return build_oneof(message, "region_similarity", SIMILARITIES)
+build_similarity = oneof_builder("region_similarity", SIMILARITIES)
 
 
 def _focal(message: losses_pb2.SigmoidFocalClassificationLoss) -> losses.ClassificationLoss:
@@ -145,6 +123,7 @@ CLASSIFICATION_LOSSES: dict[str, Callable[[Any], losses.ClassificationLoss]] = {
     "weighted_softmax": same_fields(losses.SoftmaxLoss),
     "registered": lambda message: build_registered("classification_loss", message),
 }
+build_classification_loss = oneof_builder("classification_loss", CLASSIFICATION_LOSSES)
 
 LOCALIZATION_LOSSES: dict[str, Callable[[Any], losses.LocalizationLoss]] = {
     "l1_localization_loss": same_fields(losses.L1Loss),
@@ -154,19 +133,7 @@ LOCALIZATION_LOSSES: dict[str, Callable[[Any], losses.LocalizationLoss]] = {
     "weighted_smooth_l1": same_fields(losses.SmoothL1Loss),
     "registered": lambda message: build_registered("localization_loss", message),
 }
-
-_LOSS_TYPES = losses_pb2.HardExampleMiner.LossType.items()
-MINING_LOSSES: dict[int, MiningLoss] = {number: MiningLoss[name] for name, number in _LOSS_TYPES}
-
-
-def build_classification_loss(message: losses_pb2.ClassificationLoss) -> losses.ClassificationLoss:
-    """Build the classification loss of a checked message."""
-    return build_oneof(message, "classification_loss", CLASSIFICATION_LOSSES)
-
-
-def build_localization_loss(message: losses_pb2.LocalizationLoss) -> losses.LocalizationLoss:
-    """Build the localisation loss of a checked message."""
-    return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES)
+build_localization_loss = oneof_builder("localization_loss", LOCALIZATION_LOSSES)
 
 
 def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | None:
@@ -178,7 +145,6 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
         HardExampleMiner,
         miner,
         num_hard_examples=max(miner.num_hard_examples, 0),
-        loss=MINING_LOSSES[miner.loss_type],
         max_negatives_per_positive=max(miner.max_negatives_per_positive, 0),
         classification_weight=message.classification_weight,
         localization_weight=message.localization_weight,
@@ -216,12 +182,8 @@ CALIBRATIONS: dict[str, Callable[[Any], post_processing.Elementwise]] = {
     "function_approximation": lambda message: _piecewise(message.x_y_pairs),
     "temperature_scaling_calibration": same_fields(post_processing.Temperature),
 }
-
-
-def build_calibration(message: calibration_pb2.CalibrationConfig) -> post_processing.Elementwise:
-    """Build the calibration of a checked message; a `Temperature` takes logits, the others scores."""
-    return build_oneof(message, "calibrator", CALIBRATIONS)
-
+build_calibration = oneof_builder("calibrator", CALIBRATIONS)
+"""A `Temperature` takes logits, the other calibrations scores."""
 
 SCORE_ACTIVATIONS: dict[int, post_processing.Elementwise] = {
     post_processing_pb2.PostProcessing.IDENTITY: tf.identity,

@@ -8,7 +8,7 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.builders.oneof import build_oneof, from_fields
+from detection_core.builders.oneof import from_fields, oneof_builder
 from detection_core.parts import heads
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
@@ -18,10 +18,7 @@ from detection_core.parts.layers.layer_hyperparams import (
     Regularizer,
 )
 from detection_core.protos import hyperparams_pb2
-from detection_core.protos.box_predictor_pb2 import (
-    BoxPredictor,
-    WeightSharedConvolutionalBoxPredictor,
-)
+from detection_core.protos.box_predictor_pb2 import WeightSharedConvolutionalBoxPredictor
 from detection_core.protos.hyperparams_pb2 import (
     Hyperparams,
     Initializer,
@@ -117,13 +114,11 @@ class HeadPlan:
         head: adds the layers to a network.
         hyperparams: of the layers.
         code_clip: smallest and largest box code; infinite where unbounded.
-        code_size: numbers in a box code.
     """
 
     head: heads.PredictionHead
     hyperparams: LayerHyperparams
     code_clip: tuple[float, float] = (-math.inf, math.inf)
-    code_size: int = 4
 
 
 def _head_plan(make: type[heads.PredictionHead], message: Any, **given: Any) -> HeadPlan:
@@ -144,9 +139,4 @@ BOX_PREDICTORS: dict[str, Callable[[Any], HeadPlan]] = {
     "convolutional_box_predictor": functools.partial(_head_plan, heads.ConvolutionalHead),
     "weight_shared_convolutional_box_predictor": _weight_shared,
 }
-
-
-def build_head(message: BoxPredictor, *, code_size: int = 4) -> HeadPlan:
-    """Build the prediction head of a one-stage detector from a checked message."""
-    plan = build_oneof(message, "box_predictor_oneof", BOX_PREDICTORS)
-    return dataclasses.replace(plan, code_size=code_size)
+build_head = oneof_builder("box_predictor_oneof", BOX_PREDICTORS)

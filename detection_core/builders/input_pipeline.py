@@ -9,7 +9,7 @@ import tensorflow as tf
 from detection_core.augment.augmentation import Augmentations
 from detection_core.augment.mixing import MixedAugmentations, Pool
 from detection_core.builders.augment import build_augmentations
-from detection_core.builders.oneof import build_oneof, from_fields, same_fields
+from detection_core.builders.oneof import from_fields, oneof_builder, same_fields
 from detection_core.config.messages.pipeline import model_resizer
 from detection_core.config.model_fields import ModelMessage, foreground_classes
 from detection_core.config.pipeline_config import CheckedConfig
@@ -21,7 +21,6 @@ from detection_core.data.reader import Reader
 from detection_core.data.records import expand_patterns
 from detection_core.data.sequence import SequenceOptions, element_at, with_following
 from detection_core.detectors.family import model_message
-from detection_core.protos import image_resizer_pb2 as resizer_pb
 from detection_core.protos import input_reader_pb2 as pb
 from detection_core.protos import model_pb2
 from detection_core.structures import Batch, Sample
@@ -34,11 +33,7 @@ IMAGE_RESIZERS: dict[str, Callable[[Any], resize.Resizer]] = {
     "pad_to_multiple_resizer": same_fields(resize.PadToMultipleResizer),
     "automl_resizer": same_fields(resize.AutomlResizer),
 }
-
-
-def build_image_resizer(message: resizer_pb.ImageResizer) -> resize.Resizer:
-    """Build the resizer of a checked message."""
-    return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS)
+build_image_resizer = oneof_builder("image_resizer_oneof", IMAGE_RESIZERS)
 
 
 def resizer_name(model: model_pb2.DetectionModel) -> str:

@@ -9,13 +9,17 @@ from google.protobuf.message import Message
 Built = TypeVar("Built")
 
 
-def build_oneof(message: Message, oneof_name: str, table: Mapping[str, Callable[[Any], Built]]) -> Built:
-    """Build the field of a checked message's oneof that is set.
+def oneof_builder(name: str, table: Mapping[str, Callable[[Any], Built]]) -> Callable[[Any], Built]:
+    """Return a builder of checked messages, by the field of the oneof `name` that is set.
 
     The table maps each field that the check accepts to the builder of its message, or of its scalar value.
     """
-    arm = str(message.WhichOneof(oneof_name))
-    return table[arm](getattr(message, arm))
+
+    def build(message: Message) -> Built:
+        arm = str(message.WhichOneof(name))
+        return table[arm](getattr(message, arm))
+
+    return build
 
 
 def from_fields(make: Callable[..., Built], message: Message, **given: Any) -> Built:

@@ -6,7 +6,7 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.builders.oneof import build_oneof, same_fields
+from detection_core.builders.oneof import oneof_builder, same_fields
 from detection_core.optimizers import optimization
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
@@ -32,11 +32,7 @@ LEARNING_RATES: dict[str, Callable[[Any], optimization.Schedule]] = {
     "automl_polynomial_learning_rate": same_fields(optimization.AutomlPolynomial),
     "automl_stepwise_learning_rate": same_fields(optimization.AutomlStepwise),
 }
-
-
-def build_learning_rate(message: optimizer_pb2.LearningRate) -> optimization.Schedule:
-    """Build the learning rate of a checked message."""
-    return build_oneof(message, "learning_rate", LEARNING_RATES)
+build_learning_rate = oneof_builder("learning_rate", LEARNING_RATES)
 
 
 # tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API passes RMSProp's
@@ -86,7 +82,7 @@ def build_optimizer(message: optimizer_pb2.Optimizer) -> Optimization:
     Call it inside the distribution strategy's scope: the optimizer creates variables.
     """
     return Optimization(
-        optimizer=build_oneof(message, "optimizer", OPTIMIZERS),
+        optimizer=oneof_builder("optimizer", OPTIMIZERS)(message),
         average_decay=message.moving_average_decay if message.use_moving_average else 0.0,
         average_from_weights=message.moving_average_from_weights,
     )

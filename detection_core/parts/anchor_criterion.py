@@ -62,8 +62,9 @@ class AnchorCriterion:
             box_sum, class_sum = tf.reduce_sum(localization), tf.reduce_sum(classification)
         else:
             boxes = self._decode(predictions.box_codes, predictions.anchors)
-            mined = self.losses.hard_example_miner.mine(localization, classification, boxes, targets.matched)
-            box_sum, class_sum = mined.localization, mined.classification
+            box_sum, class_sum = self.losses.hard_example_miner.mine(
+                localization, classification, boxes, targets.matched
+            )
         normalizer = tf.constant(1.0)
         if self.normalize_by_matches:
             normalizer = tf.maximum(tf.reduce_sum(targets.box_weights), 1.0)

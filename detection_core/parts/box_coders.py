@@ -17,12 +17,10 @@ class BoxCoder(Protocol):
     @property
     def code_size(self) -> int:
         """Numbers per box, the last dimension of the codes."""
-        ...
 
     @property
     def num_keypoints(self) -> int:
         """Keypoints per object, K, in a code after the box; 0 for a coder of boxes only."""
-        ...
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
         """Encode boxes relative to anchors.
@@ -35,7 +33,6 @@ class BoxCoder(Protocol):
         Returns:
             float32 [..., A, code_size].
         """
-        ...
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """Decode codes from `encode`, float32 [..., A, code_size]; anchors are [A, 4] or [..., A, 4].
@@ -43,7 +40,6 @@ class BoxCoder(Protocol):
         Returns:
             float32 [..., A, 4], in the unit of the anchors, not clipped.
         """
-        ...
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """Decode the keypoints of codes from `encode`; anchors are float32 [A, 4] or [..., A, 4].
@@ -51,7 +47,6 @@ class BoxCoder(Protocol):
         Returns:
             float32 [..., A, K, 2], (y, x), in the unit of the anchors.
         """
-        ...
 
 
 class BoxesAlone:

@@ -24,7 +24,6 @@ class ClassificationLoss(Protocol):
         Returns:
             float32 [B, A, K] where classes are independent, [B, A] where they compete.
         """
-        ...
 
 
 @runtime_checkable
@@ -36,7 +35,6 @@ class ColumnLoss(Protocol):
 
         Columns are int32 [B, A], index of the target that is 1, or -1; weights are float32 [B, A].
         """
-        ...
 
 
 class LocalizationLoss(Protocol):
@@ -45,7 +43,6 @@ class LocalizationLoss(Protocol):
     @property
     def compares_boxes(self) -> bool:
         """Whether it needs decoded boxes rather than codes."""
-        ...
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor.
@@ -58,7 +55,6 @@ class LocalizationLoss(Protocol):
         Returns:
             float32 [B, A].
         """
-        ...
 
 
 def replace_nan_targets(prediction: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
@@ -333,11 +329,7 @@ class L1Loss:
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor, float32 [B, A]; see `LocalizationLoss`."""
-        return tf.reduce_sum(self.elementwise(prediction, target, weights[..., tf.newaxis]), axis=-1)
-
-    def elementwise(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every number of the code, float32 [..., K]; weights broadcast to it."""
-        return tf.abs(prediction - target) * weights
+        return tf.reduce_sum(tf.abs(prediction - target) * weights[..., tf.newaxis], axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Samplers, which choose the anchors that a loss counts: at random, or the hardest."""
 
 import dataclasses
-import enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import tensorflow as tf
 
@@ -60,14 +59,6 @@ def _draw(mask: tf.Tensor, most: tf.Tensor, name: str, limit: int | None) -> tf.
     return mask & tf.reshape(drawn, tf.shape(mask))
 
 
-class MiningLoss(enum.Enum):
-    """Which loss measures how hard an anchor is."""
-
-    BOTH = "both"
-    CLASSIFICATION = "classification"
-    LOCALIZATION = "localization"
-
-
 class MinedLosses(NamedTuple):
     """Sums over the anchors that count, float32 []."""
 
@@ -84,16 +75,16 @@ class HardExampleMiner:
     Attributes:
         num_hard_examples: largest number of counted anchors per image; 0: no limit.
         iou_threshold: of two anchors whose decoded boxes overlap more, only the harder one counts.
-        loss: which loss measures how hard an anchor is.
+        loss_type: which loss measures how hard an anchor is.
         max_negatives_per_positive: negatives per positive; 0: no limit.
         min_negatives_per_image: negatives that may count in any image, even without positives.
-        classification_weight: factor of the classification loss in `loss`.
-        localization_weight: factor of the localisation loss in `loss`.
+        classification_weight: factor of the classification loss in `loss_type`.
+        localization_weight: factor of the localisation loss in `loss_type`.
     """
 
     num_hard_examples: int
     iou_threshold: float
-    loss: MiningLoss
+    loss_type: Literal["BOTH", "CLASSIFICATION", "LOCALIZATION"]
     max_negatives_per_positive: float
     min_negatives_per_image: int
     classification_weight: float
@@ -108,10 +99,10 @@ class HardExampleMiner:
         -2 ignored.
         """
         weighted = {
-            MiningLoss.LOCALIZATION: localization * self.localization_weight,
-            MiningLoss.CLASSIFICATION: classification * self.classification_weight,
+            "LOCALIZATION": localization * self.localization_weight,
+            "CLASSIFICATION": classification * self.classification_weight,
         }
-        hardness = tf.stop_gradient(weighted.get(self.loss, tf.add_n(list(weighted.values()))))
+        hardness = tf.stop_gradient(weighted.get(self.loss_type, tf.add_n(list(weighted.values()))))
         kept = tf.map_fn(
             self._select_in_image,
             (hardness, tf.stop_gradient(boxes), matched),

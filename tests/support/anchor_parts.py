@@ -4,7 +4,7 @@ from typing import Any
 
 from detection_core.parts.box_coders import FasterRcnnBoxCoder
 from detection_core.parts.matchers import ArgMaxMatcher
-from detection_core.parts.samplers import HardExampleMiner, MiningLoss
+from detection_core.parts.samplers import HardExampleMiner
 
 FASTER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 
@@ -20,7 +20,7 @@ def argmax_matcher(
 
 def miner(**changes: Any) -> HardExampleMiner:
     """Keeps six hard anchors of an image, and two negatives for each positive."""
-    options = {"num_hard_examples": 6, "iou_threshold": 0.5, "loss": MiningLoss.BOTH}
+    options = {"num_hard_examples": 6, "iou_threshold": 0.5, "loss_type": "BOTH"}
     options |= {"max_negatives_per_positive": 2, "min_negatives_per_image": 1}
     options |= {"classification_weight": 2.0, "localization_weight": 0.5}
     return HardExampleMiner(**options | changes)

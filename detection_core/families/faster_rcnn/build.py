@@ -182,12 +182,11 @@ def _matcher(matched: float, unmatched: float, *, force: bool) -> ArgMaxMatcher:
 
 
 def _build_second_criterion(message: faster_rcnn_pb2.FasterRcnn) -> SecondStageCriterion:
-    weights = losses_pb2.Loss(
-        classification_weight=message.second_stage_classification_loss_weight,
-        localization_weight=message.second_stage_localization_loss_weight,
-    )
-    if message.HasField("hard_example_miner"):
-        weights.hard_example_miner.CopyFrom(message.hard_example_miner)
+    weights: dict[str, Any] = {
+        "classification_weight": message.second_stage_classification_loss_weight,
+        "localization_weight": message.second_stage_localization_loss_weight,
+    }
+    miner = message.hard_example_miner if message.HasField("hard_example_miner") else None
     return SecondStageCriterion(
         assigner=AnchorTargetAssigner(
             similarity=iou_ops.iou,
@@ -199,10 +198,9 @@ def _build_second_criterion(message: faster_rcnn_pb2.FasterRcnn) -> SecondStageC
         sample_size=message.second_stage_batch_size,
         classification=_second_classification(message),
         localization=SmoothL1Loss(delta=1.0),
-        classification_weight=weights.classification_weight,
-        localization_weight=weights.localization_weight,
+        **weights,
         mask_weight=message.second_stage_mask_prediction_loss_weight,
-        miner=detector_parts.build_hard_example_miner(weights),
+        miner=detector_parts.build_hard_example_miner(losses_pb2.Loss(**weights, hard_example_miner=miner)),
     )
 
 

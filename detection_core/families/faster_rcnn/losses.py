@@ -97,13 +97,12 @@ class SecondStageCriterion(SampledCriterion):
         localization = self.localization(codes, targets.box_targets, targets.box_weights) * share
         classes = classification_loss(self.classification, predictions.class_logits, targets) * share
         if self.miner is None:
-            sums = tf.reduce_sum(localization), tf.reduce_sum(classes)
+            box_sum, class_sum = tf.reduce_sum(localization), tf.reduce_sum(classes)
         else:
-            mined = self.miner.mine(localization, classes, proposals.boxes, targets.matched)
-            sums = mined.localization, mined.classification
+            box_sum, class_sum = self.miner.mine(localization, classes, proposals.boxes, targets.matched)
         losses = {
-            "localization": self.localization_weight * sums[0],
-            "classification": self.classification_weight * sums[1],
+            "localization": self.localization_weight * box_sum,
+            "classification": self.classification_weight * class_sum,
         }
         if 0 not in predictions.mask_logits.shape[2:4]:
             losses["mask"] = self.mask_weight * _mask_loss(predictions, targets, truth)

@@ -29,7 +29,7 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0, channels: 
     input_size = fixed_size(message.image_resizer)
     generator = detector_parts.build_anchor_generator(message.anchor_generator)
     assigner = build_target_assigner(message)
-    plan = build_head(message.box_predictor, code_size=assigner.box_coder.code_size)
+    plan = build_head(message.box_predictor)
     criterion = AnchorCriterion(
         assigner=assigner,
         losses=detector_parts.build_losses(message.loss),

@@ -10,6 +10,7 @@ import tf_keras
 
 from detection_core.builders.backbones import BACKBONES, BackboneEntry, BackboneShape
 from detection_core.builders.heads import HeadPlan, build_hyperparams
+from detection_core.config.messages.anchors import code_size
 from detection_core.errors import ConfigError
 from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.families.ssd.model import AnchorLevel
@@ -162,7 +163,7 @@ def build_network(
     outputs = HeadOutputs(
         anchors_per_location=generator.num_anchors_per_location(),
         num_class_slots=message.num_classes + int(message.add_background_class),
-        code_size=plan.code_size,
+        code_size=code_size(message.box_coder),
     )
     predictions = plan.head(maps, layers, outputs)
     shapes = [(int(features.shape[1]), int(features.shape[2])) for features in maps]

@@ -24,11 +24,9 @@ class AnchorGenerator(Protocol):
     @property
     def normalised(self) -> bool:
         """Whether anchors are fractions of the image."""
-        ...
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
-        ...
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
@@ -46,7 +44,6 @@ class AnchorGenerator(Protocol):
         Raises:
             ModelError: when the number of maps is not the one that the generator was made for.
         """
-        ...
 
 
 def tile(
