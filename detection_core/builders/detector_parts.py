@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from detection_core.builders.anchor_grids import grid_of_pairs, listed_grid
 from detection_core.builders.oneof import from_fields, oneof_builder, same_fields
 from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.config.messages.registered import build_registered
@@ -20,21 +21,10 @@ from detection_core.parts.samplers import BalancedSampler, HardExampleMiner
 from detection_core.protos import (
     argmax_matcher_pb2,
     calibration_pb2,
-    flexible_grid_anchor_generator_pb2,
-    grid_anchor_generator_pb2,
     losses_pb2,
     post_processing_pb2,
     ssd_anchor_generator_pb2,
 )
-
-
-def _grid(message: grid_anchor_generator_pb2.GridAnchorGenerator) -> generators.AnchorGenerator:
-    return from_fields(
-        generators.GridAnchorGenerator,
-        message,
-        stride=(float(message.height_stride), float(message.width_stride)),
-        offset=(float(message.height_offset), float(message.width_offset)),
-    )
 
 
 def _pairs(y_values: Sequence[int], x_values: Sequence[int]) -> tuple[tuple[float, float], ...]:
@@ -51,24 +41,13 @@ def _ssd(message: ssd_anchor_generator_pb2.SsdAnchorGenerator) -> generators.Anc
     )
 
 
-def _flexible_grid(
-    message: flexible_grid_anchor_generator_pb2.FlexibleGridAnchorGenerator,
-) -> generators.AnchorGenerator:
-    grids = tuple(
-        from_fields(
-            generators.AnchorGrid,
-            grid,
-            stride=(float(grid.height_stride), float(grid.width_stride)),
-            offset=(float(grid.height_offset), float(grid.width_offset)),
-        )
-        for grid in message.anchor_grid
-    )
-    return generators.FlexibleGridAnchorGenerator(grids=grids, normalised=message.normalize_coordinates)
-
-
 ANCHOR_GENERATORS: dict[str, Callable[[Any], generators.AnchorGenerator]] = {
-    "flexible_grid_anchor_generator": _flexible_grid,
-    "grid_anchor_generator": _grid,
+    "flexible_grid_anchor_generator": lambda message: generators.FlexibleGridAnchorGenerator(
+        grids=tuple(map(listed_grid, message.anchor_grid)), normalised=message.normalize_coordinates
+    ),
+    "grid_anchor_generator": lambda message: generators.FlexibleGridAnchorGenerator(
+        grids=(grid_of_pairs(message),), normalised=False
+    ),
     "multiscale_anchor_generator": same_fields(generators.MultiscaleAnchorGenerator),
     "ssd_anchor_generator": _ssd,
 }

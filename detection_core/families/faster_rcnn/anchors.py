@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from detection_core.builders.anchor_grids import grid_of_pairs
 from detection_core.config.messages.sizes import network_size
 from detection_core.config.paths.overrides import with_fields
 from detection_core.detectors.family import AnchorFit
@@ -18,15 +19,9 @@ _FINER = 0.1  # fraction of the boxes that a finer feature map must match in add
 
 def anchor_map(message: FasterRcnn, size: tuple[int, int]) -> choice.AnchorMap:
     """Return the anchors of a checked message with a grid, for an input of (rows, columns)."""
-    grid = message.first_stage_anchor_generator.grid_anchor_generator
+    grid = grid_of_pairs(message.first_stage_anchor_generator.grid_anchor_generator)
     stride = message.feature_extractor.first_stage_features_stride
-    sizes = [choice.size_of(scale, ratio) for ratio in grid.aspect_ratios for scale in grid.scales]
-    return choice.AnchorMap(
-        shape=(-(-size[0] // stride), -(-size[1] // stride)),
-        stride=(grid.height_stride, grid.width_stride),
-        offset=(grid.height_offset, grid.width_offset),
-        sizes=[(height * grid.height, width * grid.width) for height, width in sizes],
-    )
+    return choice.AnchorMap(shape=(-(-size[0] // stride), -(-size[1] // stride)), **vars(grid))
 
 
 def fit_anchors(message: FasterRcnn, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit | None:

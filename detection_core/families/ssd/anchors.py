@@ -1,16 +1,16 @@
 """Fit the anchors of a one-stage detector to the boxes of a data set, without TensorFlow."""
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from detection_core.builders.anchor_grids import listed_grid
 from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.config.messages.sizes import fixed_size
 from detection_core.config.paths.overrides import with_fields
 from detection_core.detectors.family import AnchorFit
-from detection_core.families.ssd.extractors import map_levels, map_shapes
+from detection_core.families.ssd.extractors import map_shapes
 from detection_core.parts.anchors import choice
 from detection_core.protos.ssd_pb2 import Ssd
 
@@ -18,9 +18,7 @@ from detection_core.protos.ssd_pb2 import Ssd
 def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[choice.AnchorMap]:
     """Return the anchors of a checked message by feature map, for an input of (rows, columns)."""
     arm = str(ssd.anchor_generator.WhichOneof("anchor_generator_oneof"))
-    shapes = map_shapes(ssd.feature_extractor, *size)
-    levels = map_levels(ssd.feature_extractor) or ()
-    return _MAPS[arm](getattr(ssd.anchor_generator, arm), _Place(size, tuple(levels), tuple(shapes)))
+    return _MAPS[arm](getattr(ssd.anchor_generator, arm), size, map_shapes(ssd.feature_extractor, *size))
 
 
 def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
@@ -40,13 +38,7 @@ def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) ->
     return AnchorFit.of(chosen, f"{where}.anchor_generator.{arm}")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    """Input size, and levels and shapes of the feature maps."""
-
-    size: tuple[int, int]
-    levels: tuple[int, ...]
-    shapes: tuple[tuple[int, int], ...]
+_Shapes = list[tuple[int, int]]
 
 
 def _changed(ssd: Ssd, changes: Mapping[str, Any]) -> Ssd:
@@ -54,13 +46,13 @@ def _changed(ssd: Ssd, changes: Mapping[str, Any]) -> Ssd:
     return with_fields(ssd, {f"anchor_generator.{arm}.{name}": value for name, value in changes.items()})
 
 
-def _multiscale_maps(message: Any, place: _Place) -> list[choice.AnchorMap]:
+def _multiscale_maps(message: Any, size: tuple[int, int], shapes: _Shapes) -> list[choice.AnchorMap]:
     steps = range(message.scales_per_octave)
     scales = [message.anchor_scale * 2 ** (step / message.scales_per_octave) for step in steps]
     maps = []
-    for level, shape in zip(place.levels, place.shapes, strict=True):
+    for level, shape in enumerate(shapes, message.min_level):
         stride = float(2**level)
-        first = [stride / 2 if side % stride == 0 else 0.0 for side in place.size]
+        first = [stride / 2 if side % stride == 0 else 0.0 for side in size]
         sizes = [choice.size_of(scale * stride, ratio) for ratio in message.aspect_ratios for scale in scales]
         maps.append(
             choice.AnchorMap(shape=shape, stride=(stride, stride), offset=(first[0], first[1]), sizes=sizes)
@@ -68,14 +60,14 @@ def _multiscale_maps(message: Any, place: _Place) -> list[choice.AnchorMap]:
     return maps
 
 
-def _ssd_maps(message: Any, place: _Place) -> list[choice.AnchorMap]:
-    shorter = min(place.size)
+def _ssd_maps(message: Any, size: tuple[int, int], shapes: _Shapes) -> list[choice.AnchorMap]:
+    shorter = min(size)
     base = message.base_anchor_height * shorter, message.base_anchor_width * shorter
     maps = []
     layers = choice.sizes_by_layer(message, ssd_anchor_layers(message))
-    for layer, (shape, specs) in enumerate(zip(place.shapes, layers, strict=True)):
+    for layer, (shape, specs) in enumerate(zip(shapes, layers, strict=True)):
         sizes = [(height * base[0], width * base[1]) for height, width in specs]
-        stride = _pair(message, "stride", layer) or (place.size[0] / shape[0], place.size[1] / shape[1])
+        stride = _pair(message, "stride", layer) or (size[0] / shape[0], size[1] / shape[1])
         offset = _pair(message, "offset", layer) or (stride[0] / 2, stride[1] / 2)
         maps.append(choice.AnchorMap(shape=shape, stride=stride, offset=offset, sizes=sizes))
     return maps
@@ -86,22 +78,12 @@ def _pair(message: Any, kind: str, layer: int) -> tuple[float, float] | None:
     return (float(values[0][layer]), float(values[1][layer])) if values[0] else None
 
 
-def _flexible_maps(message: Any, place: _Place) -> list[choice.AnchorMap]:
-    return [
-        choice.AnchorMap(
-            shape=shape,
-            stride=(grid.height_stride, grid.width_stride),
-            offset=(grid.height_offset, grid.width_offset),
-            sizes=[
-                choice.size_of(base, ratio)
-                for base, ratio in zip(grid.base_sizes, grid.aspect_ratios, strict=True)
-            ],
-        )
-        for grid, shape in zip(message.anchor_grid, place.shapes, strict=True)
-    ]
+def _flexible_maps(message: Any, size: tuple[int, int], shapes: _Shapes) -> list[choice.AnchorMap]:
+    grids = zip(map(listed_grid, message.anchor_grid), shapes, strict=True)
+    return [choice.AnchorMap(shape=shape, **vars(grid)) for grid, shape in grids]
 
 
-_MAPS: dict[str, Callable[[Any, _Place], list[choice.AnchorMap]]] = {
+_MAPS: dict[str, Callable[[Any, tuple[int, int], _Shapes], list[choice.AnchorMap]]] = {
     "multiscale_anchor_generator": _multiscale_maps,
     "ssd_anchor_generator": _ssd_maps,
     "flexible_grid_anchor_generator": _flexible_maps,
@@ -112,7 +94,6 @@ def _multiscale_candidates(
     message: Any, boxes: np.ndarray, size: tuple[int, int]
 ) -> Iterator[dict[str, Any]]:
     """Yield smallest anchors of 1 to 8 cells, one to three scales per octave, with the clusters' ratios."""
-    del size
     for scale, octave, ratios in choice.scales_and_ratios(boxes, max(3, len(message.aspect_ratios))):
         yield {"anchor_scale": scale, "scales_per_octave": octave, "aspect_ratios": ratios}
 

@@ -22,20 +22,25 @@ MATCHED = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AnchorMap:
-    """The anchors of one feature map, pixels of the network's input.
+class AnchorGrid:
+    """The anchors of each cell of a feature map, pixels of the network's input.
 
     Attributes:
-        shape: rows and columns.
         stride: (y, x) between cells.
         offset: (y, x) of the first centre.
         sizes: height and width of each anchor of a cell.
     """
 
-    shape: tuple[int, int]
     stride: tuple[float, float]
     offset: tuple[float, float]
     sizes: Sequence[Size]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorMap(AnchorGrid):
+    """The anchors of one feature map, whose shape is rows and columns."""
+
+    shape: tuple[int, int]
 
     @property
     def count(self) -> int:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.ops import boxes as box_ops
-from detection_core.parts.anchors.choice import Size, size_of, sizes_by_layer
+from detection_core.parts.anchors.choice import AnchorGrid, Size, size_of, sizes_by_layer
 
 # Rows and columns of one feature map.
 MapShape = tuple[int, int]
@@ -87,66 +87,6 @@ def check_map_count(found: int, expected: int) -> None:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GridAnchorGenerator:
-    """Tiles one feature map with every pair of scale and aspect ratio.
-
-    Faster R-CNN, https://arxiv.org/abs/1506.01497.
-
-    Attributes:
-        height: height of scale 1 and aspect ratio 1, pixels.
-        width: width of scale 1 and aspect ratio 1, pixels.
-        stride: (y, x) pixels between cells.
-        offset: (y, x) pixels of the first centre.
-        scales: factors of the base size.
-        aspect_ratios: width over height.
-    """
-
-    height: float
-    width: float
-    stride: tuple[float, float]
-    offset: tuple[float, float]
-    scales: tuple[float, ...]
-    aspect_ratios: tuple[float, ...]
-
-    normalised = False
-
-    def num_anchors_per_location(self) -> list[int]:
-        """Return the number of anchors per location of each feature map."""
-        return [len(self.aspect_ratios) * len(self.scales)]
-
-    def generate(
-        self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
-    ) -> list[tf.Tensor]:
-        """Generate the anchors of the only map, in pixels; ModelError when there is not exactly one."""
-        del image_height, image_width
-        check_map_count(len(feature_map_shapes), 1)
-        pairs = [size_of(scale, ratio) for ratio in self.aspect_ratios for scale in self.scales]
-        sizes = [(height * self.height, width * self.width) for height, width in pairs]
-        return [tile(feature_map_shapes[0], sizes, stride=self.stride, offset=self.offset)]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AnchorGrid:
-    """The anchors of one feature map.
-
-    Attributes:
-        base_sizes: square root of the area of each anchor, pixels.
-        aspect_ratios: width over height of each anchor, as many as base_sizes.
-        stride: (y, x) pixels between cells.
-        offset: (y, x) pixels of the first centre.
-    """
-
-    base_sizes: tuple[float, ...]
-    aspect_ratios: tuple[float, ...]
-    stride: tuple[float, float]
-    offset: tuple[float, float]
-
-    def sizes(self) -> list[Size]:
-        """Height and width of each anchor of a cell, pixels."""
-        return [size_of(base, ratio) for base, ratio in zip(self.base_sizes, self.aspect_ratios, strict=True)]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class FlexibleGridAnchorGenerator:
     """Tiles each feature map with its own list of anchors."""
 
@@ -155,7 +95,7 @@ class FlexibleGridAnchorGenerator:
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
-        return [len(grid.base_sizes) for grid in self.grids]
+        return [len(grid.sizes) for grid in self.grids]
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
@@ -163,7 +103,7 @@ class FlexibleGridAnchorGenerator:
         """Generate the anchors of every map, normalised or in pixels; ModelError without a grid for each."""
         check_map_count(len(feature_map_shapes), len(self.grids))
         anchors = [
-            tile(shape, grid.sizes(), stride=grid.stride, offset=grid.offset)
+            tile(shape, grid.sizes, stride=grid.stride, offset=grid.offset)
             for shape, grid in zip(feature_map_shapes, self.grids, strict=True)
         ]
         return to_unit(anchors, image_height, image_width) if self.normalised else anchors

@@ -12,6 +12,7 @@ import tf_keras
 
 from detection_core.builders import detector_parts, heads, oneof
 from detection_core.builders import detector_parts as builders
+from detection_core.builders.anchor_grids import grid_of_pairs, listed_grid
 from detection_core.config.check import check_message
 from detection_core.config.messages.detector_parts import INITIALIZER_NAMES
 from detection_core.errors import ModelError
@@ -22,6 +23,8 @@ from detection_core.protos import box_predictor_pb2, hyperparams_pb2, losses_pb2
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.box_coder_pb2 import BoxCoder
 from detection_core.protos.calibration_pb2 import CalibrationConfig
+from detection_core.protos.flexible_grid_anchor_generator_pb2 import AnchorGrid
+from detection_core.protos.grid_anchor_generator_pb2 import GridAnchorGenerator
 from detection_core.protos.matcher_pb2 import Matcher
 from detection_core.protos.region_similarity_calculator_pb2 import RegionSimilarityCalculator
 from tests.support.cases import cases, config_refused, refused
@@ -68,6 +71,12 @@ def test_scales_and_layers_end_with_the_shorter_list():
         assert generator.num_anchors_per_location() == [3, 2, 2][:count]
         for laid, wanted in zip(generator.generate(maps[:count], 32, 32), whole[:count], strict=True):
             np.testing.assert_allclose(laid, wanted, rtol=1e-6)
+
+
+def test_a_grid_of_pairs_is_a_list_of_them():
+    pairs = parsed(GridAnchorGenerator, "height: 1 width: 1 scales: [8, 16] aspect_ratios: [1, 4]")
+    text = "base_sizes: [8, 16, 8, 16] aspect_ratios: [1, 1, 4, 4] height_stride: 16 width_stride: 16"
+    assert grid_of_pairs(pairs) == listed_grid(parsed(AnchorGrid, text))
 
 
 CODED = [c for c in cases_of(f"{PARTS}/box_coders", "box_coders").values() if c.config]

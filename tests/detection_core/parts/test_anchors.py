@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.builders.detector_parts import build_anchor_generator
 from detection_core.errors import ModelError
 from detection_core.parts.anchors import choice, generators
 from detection_core.parts.anchors.choice import AnchorMap, aspect_clusters, best_overlaps, matched_fraction
+from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from tests.support.batches import lay_anchors, slow_iou
 from tests.support.cases import cases
 
@@ -100,7 +102,8 @@ SSD = generators.SsdAnchorGenerator(
 
 def test_anchors_are_the_same_with_shapes_known_only_when_run():
     """Their numbers are compared with the reference's in tests/detection_core/builders."""
-    assert not generators.GridAnchorGenerator.normalised and SSD.normalised
+    grid = build_anchor_generator(AnchorGenerator(grid_anchor_generator={}))
+    assert not grid.normalised and SSD.normalised
 
     @tf.function(input_signature=[tf.TensorSpec([3, 2], tf.int32), tf.TensorSpec([2], tf.int32)])
     def generate(shapes, image):
