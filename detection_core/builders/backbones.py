@@ -20,19 +20,15 @@ from detection_core.parts.layers.network_layers import NetworkLayers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BackboneShape:
+class BackboneShape(ChannelOptions):
     """The options of every backbone.
 
     Attributes:
-        depth_multiplier: factor of all channel counts.
-        min_depth: lower bound of channel counts.
         max_level: coarsest level needed.
         narrow_top: whether the neck adds separable convolutions; MobileNetV1 then has fewer channels in its
             last blocks.
     """
 
-    depth_multiplier: float = 1.0
-    min_depth: int = 16
     max_level: int = 5
     narrow_top: bool = False
 
@@ -63,13 +59,6 @@ class BackboneEntry:
         if self.overrides_regularizer_only:
             return dataclasses.replace(self.hyperparams, regularizer=own.regularizer)
         return own
-
-
-def _mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
-    options = mobilenet.MobileNetV1Options(
-        depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth, narrow_top=shape.narrow_top
-    )
-    return mobilenet.mobilenet_v1(inputs, layers, options)
 
 
 def _scaled(
@@ -107,9 +96,14 @@ def _mobile(
 
 
 BACKBONES: dict[str, BackboneEntry] = {
-    "mobilenet_v1": _mobile("mobilenet_v1", _mobilenet_v1),
+    "mobilenet_v1": _mobile(
+        "mobilenet_v1",
+        lambda inputs, layers, shape: mobilenet.mobilenet_v1(
+            inputs, layers, shape, narrow_top=shape.narrow_top
+        ),
+    ),
     **{
-        name: _mobile(name, _scaled(backbone, ChannelOptions))
+        name: _mobile(name, backbone)
         for name, backbone in (
             ("mobilenet_v2", mobilenet.mobilenet_v2),
             ("mobilenet_edgetpu", mobilenet_v3.mobilenet_edgetpu),

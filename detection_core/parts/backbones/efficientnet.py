@@ -129,35 +129,25 @@ def _blocks(options: EfficientNetOptions) -> dict[tuple[int, int], _Block]:
     return blocks
 
 
-class _Builder:
-    """Builds the chain of layers; every layer's name starts with "backbone_"."""
-
-    def __init__(self, layers: NetworkLayers, *, gates: bool) -> None:
-        self._layers = layers
-        self._gates = gates
-        self._without_regularizer = layers.under(dataclasses.replace(layers.hyperparams, regularizer=None))
-
-    def block(self, features: tf.Tensor, block: _Block) -> tf.Tensor:
-        """Add an inverted residual block, with squeeze-and-excite if enabled."""
-        layers, name, shortcut = self._layers, block.name, features
-        before = features.shape[-1]
-        if block.expansion > 1:
-            expanded = before * block.expansion
-            features = layers.conv_block(features, f"{name}_expand", expanded, 1, use_bias=False)
-        # Published models regularize the biases of the gates, but no depthwise kernels.
-        depthwise = self._without_regularizer.depthwise(
-            f"{name}_depthwise", block.kernel_size, stride=block.stride
-        )
-        features = layers.norm_activation(depthwise(features), f"{name}_depthwise")
-        if self._gates:
-            squeezed, activation = max(1, int(before * SQUEEZE_RATIO)), layers.hyperparams.activation
-            features = squeeze_excite(features, layers, name, squeezed, activation, regularize_biases=True)
-        features = layers.conv_norm(features, f"{name}_project", block.channels, 1, use_bias=False)
-        if block.stride > 1 or before != block.channels:
-            return features
-        if block.drop_rate > 0:
-            features = stochastic_depth(block.drop_rate, f"{name}_drop")(features)
-        return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])
+def _add_block(features: tf.Tensor, layers: NetworkLayers, block: _Block, *, gated: bool) -> tf.Tensor:
+    """Add an inverted residual block, with squeeze-and-excite if `gated`."""
+    name, shortcut, before = block.name, features, features.shape[-1]
+    if block.expansion > 1:
+        expanded = before * block.expansion
+        features = layers.conv_block(features, f"{name}_expand", expanded, 1, use_bias=False)
+    # Published models regularize the biases of the gates, but no depthwise kernels.
+    unregularized = layers.under(dataclasses.replace(layers.hyperparams, regularizer=None))
+    depthwise = unregularized.depthwise(f"{name}_depthwise", block.kernel_size, stride=block.stride)
+    features = layers.norm_activation(depthwise(features), f"{name}_depthwise")
+    if gated:
+        squeezed, activation = max(1, int(before * SQUEEZE_RATIO)), layers.hyperparams.activation
+        features = squeeze_excite(features, layers, name, squeezed, activation, regularize_biases=True)
+    features = layers.conv_norm(features, f"{name}_project", block.channels, 1, use_bias=False)
+    if block.stride > 1 or before != block.channels:
+        return features
+    if block.drop_rate > 0:
+        features = stochastic_depth(block.drop_rate, f"{name}_drop")(features)
+    return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])
 
 
 def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions) -> Endpoints:
@@ -166,12 +156,10 @@ def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNet
     Returns:
         Levels 1 to `max_level`.
     """
-    builder = _Builder(layers, gates=not options.lite)
-    stem = options.stem_channels
-    features = layers.conv_block(inputs, "backbone_stem", stem, 3, stride=2, use_bias=False)
+    features = layers.conv_block(inputs, "backbone_stem", options.stem_channels, 3, stride=2, use_bias=False)
     levels: dict[int, tf.Tensor] = {}
     for position, block in _blocks(options).items():
-        features = builder.block(features, block)
+        features = _add_block(features, layers, block, gated=not options.lite)
         level = options.level(*position)
         if level is not None:
             levels[level] = features

@@ -1,7 +1,5 @@
 """MobileNet V1, https://arxiv.org/abs/1704.04861, and V2, https://arxiv.org/abs/1801.04381, as backbones."""
 
-import dataclasses
-
 import tensorflow as tf
 import tf_keras
 
@@ -27,32 +25,23 @@ DEFAULT_HYPERPARAMS = LayerHyperparams(
 STEM_CHANNELS = 32
 # (channels, stride) of the separable convolutions, the paper's table 1
 BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
-# Channels of the last blocks in a detector whose pyramid adds separable convolutions.
-NARROW_TOP = (512, 256)
+# The last blocks in a detector whose pyramid adds separable convolutions.
+NARROW_TOP = ((512, 2), (256, 1))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MobileNetV1Options(ChannelOptions):
-    """Shape of a MobileNet v1; a narrow top ends with 512 and 256 channels instead of 1024."""
+def mobilenet_v1(
+    inputs: tf.Tensor, layers: NetworkLayers, options: ChannelOptions, *, narrow_top: bool = False
+) -> Endpoints:
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]. Levels 1 to 5.
 
-    narrow_top: bool = False
-
-    def blocks(self) -> tuple[tuple[int, int], ...]:
-        """Nominal channels and stride of each block."""
-        if not self.narrow_top:
-            return BLOCKS
-        kept = len(BLOCKS) - len(NARROW_TOP)
-        strides = [stride for _, stride in BLOCKS[kept:]]
-        return (*BLOCKS[:kept], *zip(NARROW_TOP, strides, strict=True))
-
-
-def mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV1Options) -> Endpoints:
-    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]. Levels 1 to 5."""
+    A narrow top ends with 512 and 256 channels instead of 1024.
+    """
     stem = options.channels(STEM_CHANNELS)
     features = layers.conv_block(inputs, "backbone_stem", stem, 3, stride=2, use_bias=False)
     levels: dict[int, tf.Tensor] = {}
     level = 1
-    for index, (nominal, stride) in enumerate(options.blocks(), start=1):
+    blocks = (*BLOCKS[: -len(NARROW_TOP)], *NARROW_TOP) if narrow_top else BLOCKS
+    for index, (nominal, stride) in enumerate(blocks, start=1):
         name = f"backbone_separable_{index}"
         features = layers.depthwise_block(features, f"{name}_depthwise", 3, stride=stride)
         channels = options.channels(nominal)

@@ -84,8 +84,7 @@ def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) 
     features = resnet_v1_stem(inputs, layers, options)
     levels: dict[int, tf.Tensor] = {}
     for stage in range(len(STAGE_CHANNELS)):
-        features = resnet_v1_stage(features, stage, layers, options)
-        levels[stage + 2] = features
+        levels[stage + 2] = features = resnet_v1_stage(features, stage, layers, options)
     return Endpoints(levels)
 
 

@@ -1,5 +1,6 @@
 """MobileNets, MobileDets and ResNets; backbones with separate goldens have files in `backbones`."""
 
+import functools
 import itertools
 import math
 
@@ -36,13 +37,9 @@ def _built(build, options, size=(64, 96), hyperparams=mobilenet.DEFAULT_HYPERPAR
     return tf_keras.Model(inputs, ends.levels[5]), ends, layers
 
 
-def _v1(size=(64, 96), explicit_padding=False, **options):
-    return _built(
-        mobilenet.mobilenet_v1,
-        mobilenet.MobileNetV1Options(**options),
-        size,
-        explicit_padding=explicit_padding,
-    )
+def _v1(size=(64, 96), explicit_padding=False, narrow_top=False, **options):
+    build = functools.partial(mobilenet.mobilenet_v1, narrow_top=narrow_top)
+    return _built(build, ChannelOptions(**options), size, explicit_padding=explicit_padding)
 
 
 def _v2(**options):

@@ -12,11 +12,7 @@ from detection_core.errors import ModelError
 from detection_core.families.ssd.checkpoint_names import checkpoint_names, names_of, object_paths
 from detection_core.parts import necks
 from detection_core.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
-from detection_core.parts.backbones.mobilenet import (
-    MobileNetV1Options,
-    mobilenet_v1,
-    mobilenet_v2,
-)
+from detection_core.parts.backbones.mobilenet import mobilenet_v1, mobilenet_v2
 from detection_core.parts.heads import ConvolutionalHead, HeadOutputs, WeightSharedHead
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, ChannelOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
@@ -44,7 +40,7 @@ def keys_of(inputs, outputs) -> set[str]:
     (
         "classification_backbone",
         mobilenet_v1,
-        MobileNetV1Options(depth_multiplier=0.25),
+        ChannelOptions(depth_multiplier=0.25),
         5,
         {"explicit_padding": True},
         2 + 4 * 13,
@@ -154,7 +150,7 @@ def test_nodes_of_a_bidirectional_pyramid_are_numbered_as_they_are_made(*, combi
 
 def test_the_extractor_of_mobilenet_v1_has_another_name_for_the_extra_layers():
     inputs = tf_keras.Input((64, 64, 3))
-    ends = mobilenet_v1(inputs, maker(), MobileNetV1Options(depth_multiplier=0.25))
+    ends = mobilenet_v1(inputs, maker(), ChannelOptions(depth_multiplier=0.25))
     maps = necks.extra_layers([ends.levels[5]], maker(), necks.ExtraLayersOptions(num_layers=2))
     folder = "_feature_extractor/_feature_map_generator/convolutions/1"
     found = {key for key in keys_of(inputs, maps[1:]) if "classification_backbone" not in key}
