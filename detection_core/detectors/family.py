@@ -73,13 +73,16 @@ class CheckpointSupport:
     Attributes:
         names: returns the variable names in these checkpoints.
         named_extractors: feature extractors that TensorFlow 1 also had, with known checkpoint names.
-        backbone: type of a feature extractor -> the backbone whose published weights it can start from; "":
-            unknown.
+        extractors: type of a feature extractor -> its entry, whose `backbone` has published weights.
     """
 
     names: Callable[[], CheckpointNames]
     named_extractors: tuple[str, ...] = ()
-    backbone: Callable[[str], str] = lambda extractor: ""
+    extractors: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def backbone(self, extractor: str) -> str:
+        """Return the backbone whose published weights an extractor can start from; "": unknown."""
+        return self.extractors[extractor].backbone if extractor in self.extractors else ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

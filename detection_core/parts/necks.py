@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from detection_core.parts.layers.keras_layers import ConfiguredLayer
 from detection_core.parts.layers.layer_hyperparams import ChannelOptions
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.layers.static_shapes import has_static_shape
@@ -161,7 +162,7 @@ COMBINE_METHODS = (PLAIN_SUM, *SHARES)
 
 @has_static_shape
 @tf_keras.utils.register_keras_serializable(package="detflow")
-class WeightedFusion(tf_keras.layers.Layer):
+class WeightedFusion(ConfiguredLayer):
     """Sums maps of one shape, each times its weight; the method is a name in `SHARES`."""
 
     def __init__(self, method: str, **settings: Any) -> None:
@@ -196,10 +197,6 @@ class WeightedFusion(tf_keras.layers.Layer):
     def shares(self) -> list[tf.Tensor]:
         """Return the share of each map, float32, broadcastable to it."""
         return tf.unstack(SHARES[self.method](self.combine_weights)[:, 0])
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "method": self.method}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,9 @@ from detection_core.errors import Problem
 NECKS = ("extra_layers", "fpn", "bifpn")
 EXTRA_CHANNELS = (512, 256, 256, 128)
 """Nominal channels of the maps that an `extra_layers` neck can add to a backbone."""
+LAST_BACKBONE_LEVEL = 5
+"""Coarsest level, with stride 2^5, of backbones below a pyramid."""
+MAX_LEVEL = 12
 _SHOWN = 80
 _UNNAMED = "expected the name of a feature extractor, found none; a name is ssd_mobilenet_v2_fpn_keras"
 
@@ -71,6 +74,21 @@ def lacking_problems(message: Any, path: str, fields: Iterable[str]) -> Iterator
             expected, text = (f"{v:g}" if type(v) is float else str(v).lower() for v in (default, found))
             reason = f"expected {expected}, as {message.type} lacks this option, found {text}"
             yield Problem(path=f"{path}.{name}", message=f"{reason}; remove the field")
+
+
+def level_problems(
+    levels: tuple[int, int], path: str, *, least: int, several: bool, bounded: bool = True
+) -> Iterator[Problem]:
+    """Find a finest and a coarsest level that no pyramid has; `least` is the lowest finest one.
+
+    `several` levels, or at least one, are required. If not `bounded`, the coarsest is checked elsewhere.
+    """
+    low, high = levels
+    most = MAX_LEVEL if bounded else high
+    if not least <= low <= LAST_BACKBONE_LEVEL or not low + several <= high <= most:
+        order = f"min_level {'<' if several else '<='} max_level{f' <= {MAX_LEVEL}' if bounded else ''}"
+        text = f"expected {least} <= min_level <= {LAST_BACKBONE_LEVEL} and {order}, found {low} and {high}"
+        yield Problem(path=f"{path}.min_level", message=f"{text}; change the levels")
 
 
 def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Problem]:

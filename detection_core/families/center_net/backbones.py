@@ -15,7 +15,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.bounded.plain_yaml import module_table
-from detection_core.parts.layers.layer_hyperparams import GLOROT_UNIFORM, BatchNormOptions, LayerHyperparams
+from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 
@@ -71,23 +71,11 @@ class TrackedLayers:
         """Apply a depthwise and a 1x1 convolution with a bias, which checkpoints store as one layer."""
         own = self.layer_name(name)
         self.paths[f"{own}_depthwise"] = self.paths[f"{own}_pointwise"] = self._path(at or name)
-        layer = self.layers.separable(own, channels, kernel, use_bias=True, plain=(True, True))
-        return layer(features)
+        return self.layers.separable(own, channels, kernel, use_bias=True, plain=(True, True))(features)
 
-    def transposed(
-        self, features: tf.Tensor, name: str, channels: int, kernel: int, *, at: str = ""
-    ) -> tf.Tensor:
-        """Apply a transposed convolution that doubles rows and columns."""
-        own = self._tracked(name, at)
-        layer = tf_keras.layers.Conv2DTranspose(
-            channels,
-            kernel,
-            strides=2,
-            padding="same",
-            kernel_initializer=GLOROT_UNIFORM.build(self.layers.seed, f"{own}/kernel"),
-            name=own,
-        )
-        return layer(features)
+    def doubled(self, features: tf.Tensor, name: str, channels: int, *, at: str = "") -> tf.Tensor:
+        """Apply a transposed 3x3 convolution that doubles rows and columns."""
+        return self.layers.doubling(self._tracked(name, at), channels)(features)
 
     def norm(self, features: tf.Tensor, name: str, *, at: str = "") -> tf.Tensor:
         """Apply a batch normalisation."""

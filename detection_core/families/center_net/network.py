@@ -94,7 +94,7 @@ def _deconvolutions(features: tf.Tensor, layers: TrackedLayers, kernel: int) -> 
         features = layers.conv(features, name, channels, kernel, at=_numbered(number))
         features = layers.relu(layers.norm(features, f"{name}_bn", at=_numbered(number + 1)), name)
         name = f"enlarge_{index}"
-        features = layers.transposed(features, name, channels, 3, at=_numbered(number + 2))
+        features = layers.doubled(features, name, channels, at=_numbered(number + 2))
         features = layers.relu(layers.norm(features, f"{name}_bn", at=_numbered(number + 3)), name)
     return features
 
@@ -184,8 +184,7 @@ def build_heads(heads: Iterable[Head], maps: list[tf.Tensor], layers: TrackedLay
 
 
 def _head(head: Head, features: tf.Tensor, layers: TrackedLayers, index: int) -> tf.Tensor:
-    path = f"{HEADS}/{head.name.replace('/', _SLASH)}/{index}"
-    own = layers.under(f"head_{head.name}_{index}", at=path)
+    own = layers.under(f"head_{head.name}_{index}", at=f"{HEADS}/{head.name.replace('/', _SLASH)}/{index}")
     convolution = own.separable if head.separable else own.conv
     for number, (channels, kernel) in enumerate(zip(head.channels, head.kernels, strict=True)):
         name = f"conv_{number}"

@@ -7,10 +7,10 @@ from typing import Any
 from detection_core.config.automl.hparams import MODELS
 from detection_core.config.automl.hyperparameters import ACTIVATIONS, BACKBONES
 from detection_core.config.messages import sizes
+from detection_core.config.messages.extractors import level_problems
 from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.efficientdet.settings import (
-    LAST_BACKBONE_LEVEL,
     PYRAMIDS,
     model_fields,
     node_problems,
@@ -25,7 +25,6 @@ HEADS = ("object_detection", "segmentation")
 IOU_LOSSES = ("iou", "giou", "diou", "ciou")
 NMS_METHODS = ("gaussian", "hard")
 NMS_MODES = ("global", "per_class", "combined", "numpy_per_class")
-_MAX_LEVEL = 12
 
 
 def _choice(message: Any, path: str, field: str, known: tuple[str, ...]) -> Iterator[Problem]:
@@ -74,12 +73,9 @@ def _expression_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
 def _level_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
     values = {**model_fields(message.name), **set_fields(message)}
     low, high = values["min_level"], values["max_level"]
-    if not 1 <= low <= LAST_BACKBONE_LEVEL or not low < high <= _MAX_LEVEL:
-        text = (
-            f"expected 1 <= min_level <= {LAST_BACKBONE_LEVEL} and min_level < max_level <= {_MAX_LEVEL},"
-            f" found {low} and {high}; change the levels"
-        )
-        yield Problem(path=f"{path}.min_level", message=text)
+    wrong = list(level_problems((low, high), path, least=1, several=True))
+    yield from wrong
+    if wrong:
         return
     scales, levels = len(values["anchor_scale"]), high - low + 1
     if scales not in (1, levels):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras
 
+from detection_core.config.messages.extractors import LAST_BACKBONE_LEVEL
 from detection_core.detectors.checkpoint_names import (
     CheckpointNames,
     FillableVariables,
@@ -25,7 +26,7 @@ from detection_core.detectors.checkpoint_names import (
     Naming,
 )
 from detection_core.families.efficientdet.model import EfficientDetModel
-from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings
+from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.parts.layers import layer_names
 from detection_core.training.checkpoint_variables import AVERAGED, OPTIMIZER_SLOT, escaped_child
 
@@ -126,8 +127,7 @@ class _Names:
         yield (f"{layer}_depthwise_bn",), _Scope(f"{path}/_bn1", _numbered(norm, first))
         yield (f"{layer}_gate_reduce",), _Scope(f"{path}/_se/_se_reduce", f"{name}/se/conv2d")
         yield (f"{layer}_gate_expand",), _Scope(f"{path}/_se/_se_expand", f"{name}/se/conv2d_1")
-        project = _numbered(f"{name}/conv2d", first)
-        yield (f"{layer}_project",), _Scope(f"{path}/_project_conv", project)
+        yield (f"{layer}_project",), _Scope(f"{path}/_project_conv", _numbered(f"{name}/conv2d", first))
         yield (f"{layer}_project_bn",), _Scope(f"{path}/_bn2", _numbered(norm, first + 1))
 
     def _coarse(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
@@ -169,8 +169,7 @@ class _Names:
             transpose = _numbered(f"{name}/conv2d_transpose", step)
             yield (f"segmentation_{step}",), _Scope(f"{path}/con2d_ts/{step}", transpose)
         for step in steps:
-            scope = _Scope(f"{path}/con2d_t_bns/{step}", f"{name}/bn_{step}")
-            yield (f"segmentation_{step}_bn",), scope
+            yield (f"segmentation_{step}_bn",), _Scope(f"{path}/con2d_t_bns/{step}", f"{name}/bn_{step}")
         last = _numbered(f"{name}/conv2d_transpose", len(steps))
         yield ("segmentation_head",), _Scope(f"{path}/head_transpose", last)
 

@@ -13,8 +13,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from detection_core.config.messages.extractors import LAST_BACKBONE_LEVEL
 from detection_core.errors import ConfigError
-from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings, Node
+from detection_core.families.efficientdet.settings import EfficientDetSettings, Node
 from detection_core.parts import heads
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.backbones.efficientnet import DROP_RATE, L2, EfficientNetOptions, efficientnet
@@ -210,8 +211,7 @@ def build_network(
     """
     layers = NetworkLayers(hyperparams=layer_hyperparams.LayerHyperparams(), seed=seed)
     inputs = tf_keras.Input((*size, channels), name="image")
-    ends = build_backbone(settings, inputs, layers)
-    features = FeatureNetwork(settings, layers)(ends.levels)
+    features = FeatureNetwork(settings, layers)(build_backbone(settings, inputs, layers).levels)
     outputs = [*_heads(settings, features, layers)]
     if HEAD in settings.heads:
         outputs.append(segmentation_head(settings, features, layers))
@@ -271,19 +271,10 @@ def segmentation_head(
     doubled = features[-1]
     for index, finer in enumerate(reversed(features[:-1])):
         name = f"segmentation_{index}"
-        doubled = _doubling(maker, name, settings.fpn_num_filters, use_bias=False)(doubled)
+        doubled = maker.doubling(name, settings.fpn_num_filters, use_bias=False)(doubled)
         doubled = maker.norm_activation(doubled, name)
         doubled = tf_keras.layers.Concatenate(name=f"{name}_join")([doubled, finer])
-    return _doubling(maker, "segmentation_head", settings.seg_num_classes, use_bias=True)(doubled)
-
-
-def _doubling(
-    layers: NetworkLayers, name: str, filters: int, *, use_bias: bool
-) -> tf_keras.layers.Conv2DTranspose:
-    initializer = layers.hyperparams.initializer.build(layers.seed, f"{name}/kernel")
-    return tf_keras.layers.Conv2DTranspose(
-        filters, 3, strides=2, padding="same", use_bias=use_bias, kernel_initializer=initializer, name=name
-    )
+    return maker.doubling("segmentation_head", settings.seg_num_classes)(doubled)
 
 
 def pixel_classes(settings: EfficientDetSettings, truth: GroundTruth, size: tuple[int, int]) -> tf.Tensor:
@@ -309,8 +300,7 @@ def pixel_classes(settings: EfficientDetSettings, truth: GroundTruth, size: tupl
         )
     of_objects = tf.where(truth.valid, truth.classes + 1, 0)[:, :, tf.newaxis, tf.newaxis]
     classes = tf.reduce_max(tf.where(truth.masks > 0, of_objects, 0), axis=1)
-    resized = tf.image.resize(classes[..., tf.newaxis], size, method="nearest")
-    return tf.squeeze(resized, axis=-1)
+    return tf.squeeze(tf.image.resize(classes[..., tf.newaxis], size, method="nearest"), axis=-1)
 
 
 def segmentation_loss(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
@@ -319,5 +309,4 @@ def segmentation_loss(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     google/automl adds the losses of boxes and weights to each pixel's loss and minimises the sum. The
     gradient is the same up to a factor, the number of pixels; see `EfficientDetModel.gradient_factor`.
     """
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=logits)
-    return tf.reduce_mean(losses)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=logits))

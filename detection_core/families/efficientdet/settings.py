@@ -90,8 +90,6 @@ def node_problems(nodes: Sequence[Node], low: int, high: int, path: str) -> Iter
             yield Problem(path=f"{path}[{index}].inputs_offsets", message=f"{text}; change them")
 
 
-LAST_BACKBONE_LEVEL = 5
-
 # Fields that are not hyper-parameters; the schema has their defaults.
 _OWN = ("pooling_type", "sync_batch_norm", "restore_moving_averages")
 # Replacements for hyper-parameters that are null in google/automl.

@@ -9,6 +9,7 @@ import numpy as np
 from detection_core.allowed_values import SIDE
 from detection_core.builders import detector_parts
 from detection_core.builders.heads import build_hyperparams
+from detection_core.config.messages.extractors import LAST_BACKBONE_LEVEL
 from detection_core.config.messages.sizes import network_size
 from detection_core.config.model_fields import foreground_classes
 from detection_core.detectors.base import InputShape
@@ -16,7 +17,6 @@ from detection_core.families.faster_rcnn import network
 from detection_core.families.faster_rcnn.check import finds_masks
 from detection_core.families.faster_rcnn.extractors import (
     EXTRACTORS,
-    LAST_BACKBONE_LEVEL,
     has_pyramid,
     pyramid_levels,
     strides,
@@ -274,7 +274,7 @@ def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> Fast
         f" {message.second_stage_localization_loss_weight:g} x weighted_smooth_l1"
     )
     parts = {"first stage": first}
-    if detector.stages > 1:
+    if detector.parts.stages > 1:
         parts |= {
             "head": str(message.second_stage_box_predictor.WhichOneof("box_predictor_oneof")),
             "losses": second,
@@ -282,7 +282,7 @@ def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> Fast
     return FasterRcnnDescription(
         feature_extractor=extractor,
         family=network.BACKBONES[EXTRACTORS[extractor].backbone].family,
-        stages=detector.stages,
+        stages=detector.parts.stages,
         strides=tuple(strides(message.feature_extractor)),
         anchors_per_location=tuple(detector.parts.proposing.generator.num_anchors_per_location()),
         proposals=message.first_stage_max_proposals,

@@ -100,8 +100,7 @@ def size_problems(message: FasterRcnn, path: str, size: tuple[int, int]) -> Iter
     laid = Laid(sum(anchors), max(counts), f"{path}.first_stage_anchor_generator")
     # The first stage has two classes, object and background.
     yield from prediction_problems(laid, 2, f"{path}.num_classes")
-    proposals = max(message.first_stage_max_proposals, 0)
-    kept = Laid(proposals, 1, f"{path}.first_stage_max_proposals")
+    kept = Laid(max(message.first_stage_max_proposals, 0), 1, f"{path}.first_stage_max_proposals")
     yield from prediction_problems(kept, message.num_classes, f"{path}.num_classes")
 
 

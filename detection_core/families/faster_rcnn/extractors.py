@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 
+from detection_core.config.messages.extractors import level_problems
 from detection_core.errors import Problem
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnnFeatureExtractor
 
@@ -47,15 +48,6 @@ EXTRACTORS: dict[str, Extractor] = {
 
 NAMED_EXTRACTORS = tuple(_NAMED)
 """Extractors that TensorFlow 1 also had, with known checkpoint names."""
-
-LAST_BACKBONE_LEVEL = 5
-"""Coarsest level, with stride 2^5, that backbones of pyramids have."""
-_MAX_LEVEL = 12
-
-
-def backbone(extractor: str) -> str:
-    """Return an extractor's backbone; "" for an unknown extractor."""
-    return EXTRACTORS[extractor].backbone if extractor in EXTRACTORS else ""
 
 
 def has_pyramid(message: FasterRcnnFeatureExtractor) -> bool:
@@ -102,10 +94,4 @@ def _pyramid(message: FasterRcnnFeatureExtractor, path: str) -> Iterator[Problem
         text = "expected the hyperparameters of the pyramid's convolutions, found none; set them"
         yield Problem(path=f"{path}.conv_hyperparams", message=text)
     levels = pyramid_levels(message)
-    low, high = levels.start, levels.stop - 1
-    if not 2 <= low <= LAST_BACKBONE_LEVEL or not low <= high <= _MAX_LEVEL:
-        text = (
-            f"expected 2 <= min_level <= {LAST_BACKBONE_LEVEL} and min_level <= max_level <= {_MAX_LEVEL},"
-            f" found {low} and {high}; change the levels"
-        )
-        yield Problem(path=f"{path}.fpn.min_level", message=text)
+    yield from level_problems((levels.start, levels.stop - 1), f"{path}.fpn", least=2, several=False)

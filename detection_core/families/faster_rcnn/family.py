@@ -2,7 +2,7 @@
 
 from detection_core.detectors.family import AnchorSupport, CheckpointSupport, Family, late
 from detection_core.families.faster_rcnn.check import RULES, finds_masks, size_problems
-from detection_core.families.faster_rcnn.extractors import EXTRACTORS, NAMED_EXTRACTORS, backbone
+from detection_core.families.faster_rcnn.extractors import EXTRACTORS, NAMED_EXTRACTORS
 
 FAMILY = Family(
     name="faster_rcnn",
@@ -23,7 +23,7 @@ FAMILY = Family(
     checkpoints=CheckpointSupport(
         names=late("detection_core.families.faster_rcnn.checkpoint_names:checkpoint_names"),
         named_extractors=NAMED_EXTRACTORS,
-        backbone=backbone,
+        extractors=EXTRACTORS,
     ),
     anchors=AnchorSupport(
         boxes=late("detection_core.families.faster_rcnn.build:anchor_boxes"),

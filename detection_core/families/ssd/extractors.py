@@ -6,13 +6,17 @@ from typing import Any
 
 from detection_core.bounded.plain_yaml import module_table
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT
-from detection_core.config.messages.extractors import REGISTERED, Extractor, lacking_problems, type_problems
+from detection_core.config.messages.extractors import (
+    MAX_LEVEL,
+    REGISTERED,
+    Extractor,
+    lacking_problems,
+    level_problems,
+    type_problems,
+)
 from detection_core.errors import Problem
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
-LAST_BACKBONE_LEVEL = 5
-"""Coarsest level, with stride 2^5, of the backbones here."""
-_MAX_LEVEL = 12
 COMBINE_METHODS = ("sum", "fast_attention", "weighted_sum", "attention")
 """Methods that combine the inputs of a node in a bidirectional pyramid."""
 
@@ -68,11 +72,6 @@ def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Prob
         yield Problem(path=f"{path}.min_depth", message=text)
 
 
-def backbone(extractor: str) -> str:
-    """Return an extractor's backbone; "" for an unknown extractor."""
-    return EXTRACTORS[extractor].backbone if extractor in EXTRACTORS else ""
-
-
 def map_levels(message: SsdFeatureExtractor) -> range | None:
     """Return the levels of the feature maps, finest first; level l has stride 2^l. None: unknown."""
     entry = EXTRACTORS.get(message.type)
@@ -120,26 +119,16 @@ def _extra_layers(entry: Extractor, message: Any, path: str) -> Iterator[Problem
 
 
 def _fpn(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:
-    low, high = message.fpn.min_level, message.fpn.max_level
-    if not 2 <= low <= min(LAST_BACKBONE_LEVEL, high):
-        text = (
-            f"expected 2 <= min_level <= {LAST_BACKBONE_LEVEL} and min_level <= max_level, found {low} and"
-            f" {high}; change the levels"
-        )
-        yield Problem(path=f"{path}.fpn.min_level", message=text)
-    yield from _too_coarse(high, f"{path}.fpn.max_level")
+    levels = message.fpn.min_level, message.fpn.max_level
+    yield from level_problems(levels, f"{path}.fpn", least=2, several=False, bounded=False)
+    yield from _too_coarse(levels[1], f"{path}.fpn.max_level")
 
 
 def _bifpn(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:
     pyramid, path = message.bifpn, f"{path}.bifpn"
-    low, high = pyramid.min_level, pyramid.max_level
-    if not 1 <= low <= LAST_BACKBONE_LEVEL or low >= high:
-        text = (
-            f"expected 1 <= min_level <= {LAST_BACKBONE_LEVEL} and min_level < max_level, found {low} and"
-            f" {high}; change the levels"
-        )
-        yield Problem(path=f"{path}.min_level", message=text)
-    yield from _too_coarse(high, f"{path}.max_level")
+    levels = pyramid.min_level, pyramid.max_level
+    yield from level_problems(levels, path, least=1, several=True, bounded=False)
+    yield from _too_coarse(levels[1], f"{path}.max_level")
     for name in ("num_iterations", "num_filters"):
         if getattr(pyramid, name) < 1:
             text = (
@@ -164,10 +153,8 @@ def _foreign_pyramid(entry: Extractor, message: SsdFeatureExtractor, path: str) 
 
 
 def _too_coarse(level: int, path: str) -> Iterator[Problem]:
-    if level > _MAX_LEVEL:
-        text = (
-            f"expected at most {_MAX_LEVEL}, whose cells are {2**_MAX_LEVEL:,} pixels wide, found {level:,}"
-        )
+    if level > MAX_LEVEL:
+        text = f"expected at most {MAX_LEVEL}, whose cells are {2**MAX_LEVEL:,} pixels wide, found {level:,}"
         yield Problem(path=path, message=f"{text}; change the levels")
 
 

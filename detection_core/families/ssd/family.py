@@ -3,7 +3,7 @@
 from detection_core.detectors import family
 from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT
 from detection_core.families.ssd.check import RULES, keypoints, size_problems, tflite_problems
-from detection_core.families.ssd.extractors import EXTRACTORS, NAMED_EXTRACTORS, backbone
+from detection_core.families.ssd.extractors import EXTRACTORS, NAMED_EXTRACTORS
 
 FAMILY = family.Family(
     name="ssd",
@@ -21,7 +21,7 @@ FAMILY = family.Family(
     checkpoints=family.CheckpointSupport(
         names=family.late("detection_core.families.ssd.checkpoint_names:checkpoint_names"),
         named_extractors=NAMED_EXTRACTORS,
-        backbone=backbone,
+        extractors=EXTRACTORS,
     ),
     anchors=family.AnchorSupport(
         boxes=family.late("detection_core.families.ssd.build:anchor_boxes"),

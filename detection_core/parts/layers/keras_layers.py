@@ -1,5 +1,6 @@
 """Single layers, activations and the conversion of pixels to a backbone's input range."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,15 +43,21 @@ FUNCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 }
 
 
-class _WithConstant(tf_keras.layers.Layer):
+class ConfiguredLayer(tf_keras.layers.Layer):
+    """Base of layers with an attribute for each argument of the constructor, besides every layer's."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        _, *names, _ = inspect.signature(type(self).__init__).parameters
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+class _WithConstant(ConfiguredLayer):
     """Base of layers with one constant, `value`."""
 
     def __init__(self, value: float, **settings: Any) -> None:
         super().__init__(**settings)
         self.value = value
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "value": self.value}
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
@@ -106,7 +113,7 @@ def sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
-class NearestResize(tf_keras.layers.Layer):
+class NearestResize(ConfiguredLayer):
     """Nearest-neighbour resize: output index i takes input index floor(i * input size / output size).
 
     Unlike a cropped `UpSampling2D`, it spreads the repetitions over an odd size.
@@ -120,10 +127,6 @@ class NearestResize(tf_keras.layers.Layer):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Resize float32 [B, h, w, C] to [B, rows, columns, C]."""
         return tf.raw_ops.ResizeNearestNeighbor(images=inputs, size=[self.rows, self.columns])
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "rows": self.rows, "columns": self.columns}
 
 
 CHANNEL_MEANS = (123.68, 116.779, 103.939)

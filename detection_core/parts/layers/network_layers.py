@@ -144,6 +144,18 @@ class NetworkLayers:
         pointwise = self.conv(f"{name}_pointwise", filters, 1, use_bias=use_bias, bias=bias, plain=plain[1])
         return lambda features: pointwise(depthwise(features))
 
+    def doubling(self, name: str, filters: int, *, use_bias: bool = True) -> LayerCall:
+        """Create a transposed 3x3 convolution that doubles rows and columns."""
+        return tf_keras.layers.Conv2DTranspose(
+            filters,
+            3,
+            strides=2,
+            padding="same",
+            use_bias=use_bias,
+            kernel_initializer=self._initializer(f"{name}/kernel", False),
+            name=name,
+        )
+
     def dense(self, name: str, units: int) -> LayerCall:
         """Create a dense layer with a bias and without activation."""
         return tf_keras.layers.Dense(

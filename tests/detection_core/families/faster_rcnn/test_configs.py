@@ -23,7 +23,8 @@ from detection_core.errors import ConfigError
 from detection_core.families.faster_rcnn.anchors import anchor_map, fit_anchors
 from detection_core.families.faster_rcnn.check import pooled_side
 from detection_core.families.faster_rcnn.checkpoint_names import checkpoint_names
-from detection_core.families.faster_rcnn.extractors import EXTRACTORS, backbone
+from detection_core.families.faster_rcnn.extractors import EXTRACTORS
+from detection_core.families.faster_rcnn.family import FAMILY
 from detection_core.families.faster_rcnn.network import BACKBONES
 from detection_core.families.faster_rcnn.tensorflow_1_names import scoped_variables
 from detection_core.parts.anchors.choice import best_overlaps, matched_fraction
@@ -138,6 +139,7 @@ def test_strides_masks_and_ignored_fields_are_known():
     config = apply_overrides(parse_pipeline_config(two_stage_config()), changes)
     assert {problem.path for problem in find_without_effect(config)} >= set(changes)
     assert all(entry.backbone in BACKBONES for entry in EXTRACTORS.values())
+    backbone = FAMILY.checkpoints.backbone
     assert backbone("faster_rcnn_resnet101_keras") == "resnet101_v1" and backbone("x") == ""
     assert pooled_side(config.model.faster_rcnn) == 2
 
