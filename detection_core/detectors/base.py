@@ -56,7 +56,6 @@ class Detector(tf.Module, abc.ABC):
 
     def runs_per_image(self, name: str) -> int:
         """Return how many times a network of `networks` runs to detect the objects of an image, at most."""
-        del name
         return 1
 
     @property
@@ -121,18 +120,14 @@ class OneNetworkDetector(Detector, Generic[P]):
 
     Attributes:
         network: flat functional network of stock layers; its input is float32 [B, H, W, 3], preprocessed.
+        parts: its parts besides the network.
     """
 
     def __init__(self, name: str, network: tf_keras.Model, parts: P, num_classes: int) -> None:
         super().__init__(name=name)
         self.network = network
         self.num_classes = num_classes
-        self._parts = parts
-
-    @property
-    def parts(self) -> P:
-        """Return its parts besides the network."""
-        return self._parts
+        self.parts = parts
 
     @property
     def networks(self) -> Mapping[str, tf_keras.Model]:
@@ -142,7 +137,7 @@ class OneNetworkDetector(Detector, Generic[P]):
     @property
     def input_shape(self) -> InputShape:
         """Return the one size of images; see `Detector.input_shape`."""
-        return InputShape.fixed(self._parts.input_size)
+        return InputShape.fixed(self.parts.input_size)
 
     @abc.abstractmethod
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
@@ -150,7 +145,7 @@ class OneNetworkDetector(Detector, Generic[P]):
 
     def with_network(self, network: tf_keras.Model) -> Self:
         """Return the same detector with a rewritten network that has the same inputs and outputs."""
-        return type(self)(network, self._parts)  # type: ignore[call-arg]
+        return type(self)(network, self.parts)  # type: ignore[call-arg]
 
 
 def check_size(pixels: tf.Tensor, size: tuple[int, int]) -> None:

@@ -98,6 +98,17 @@ class HeadOptions:
     integer: bool
 
 
+def head_options(model: Any, options: PostProcessOptions, *, integer: bool) -> HeadOptions:
+    """Return the meaning of a one-stage network's heads; `integer`: they will be in integers."""
+    return HeadOptions(
+        post_process=options,
+        anchors=tflite_post_process.centred(tf.constant(model.anchors)),
+        to_scores=model.class_scores,
+        sigmoid=model.scores_are_sigmoids,
+        integer=integer,
+    )
+
+
 def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tensor:
     """Convert logits to scores, which stay float in an integer file.
 

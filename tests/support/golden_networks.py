@@ -85,7 +85,7 @@ def build_filled(message: model_pb2.DetectionModel) -> RawInputModel:
     """A new detector with deterministic weights, which takes its input as it is."""
     built = build_detector(message)
     assert isinstance(built, SsdModel)
-    model = RawInputModel(built.network, built._parts)
+    model = RawInputModel(built.network, built.parts)
     fill(model)
     return model
 

@@ -74,7 +74,7 @@ class TinyDetector(Detector):
         centres = codes[..., :2] * (high - low) + (low + high) / 2
         boxes = tf.concat([centres - sizes / 2, centres + sizes / 2], -1)
         scores = self.class_scores(predictions.class_logits)
-        return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)
+        return RawDetections(boxes=boxes, scores=scores)
 
     def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
         return tf.sigmoid(logits)

@@ -30,7 +30,6 @@ from detection_core.families.center_net.network import (
     keypoint_heads,
     number_backbone,
 )
-from detection_core.ops.nms import NmsOptions
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.layers.static_shapes import static_shapes
@@ -77,7 +76,11 @@ def build_center_net(
         heads=heads,
         max_detections=message.object_center_params.max_box_predictions,
         finds_boxes=message.HasField("object_detection_task"),
-        nms=_nms(message),
+        nms=(
+            build_nms_options(message.post_processing.batch_non_max_suppression)
+            if message.HasField("post_processing")
+            else None
+        ),
         keypoints=tasks,
         criterion=_criterion(message, tasks),
         paths=layers.paths,
@@ -94,12 +97,6 @@ def _check_center_weights(message: CenterNet, tasks: tuple[KeypointTask, ...], w
             f" {len(weights)}; give one for each",
             where=f"{where}.object_center_params.keypoint_weights_for_center",
         )
-
-
-def _nms(message: CenterNet) -> NmsOptions | None:
-    if not message.HasField("post_processing"):
-        return None
-    return build_nms_options(message.post_processing.batch_non_max_suppression)
 
 
 def _heads(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> Iterator[Head]:
@@ -138,7 +135,6 @@ def _task(message: CenterNet.KeypointEstimation, labels: "KeypointLabels") -> Ke
         indices=labels.indices,
         deviations=deviations,
         offset_radius=message.offset_peak_radius,
-        offsets_of_keypoints=message.per_keypoint_offset,
         depths=int(message.predict_depth) * (len(deviations) if message.per_keypoint_depth else 1),
         refinement=Refinement(
             score_threshold=message.keypoint_candidate_score_threshold,

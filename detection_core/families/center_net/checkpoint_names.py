@@ -48,7 +48,6 @@ def _classification(model: CenterNetModel, options: FineTuneOptions) -> Fillable
     def path_in(path: str) -> str | None:
         return path.replace(own, _CLASSIFIER_PATH, 1) if path.startswith(own) else None
 
-    del options
     found = rename_paths(paths, path_in)
     if not found:
         raise ModelError(

@@ -163,7 +163,6 @@ class KeypointTask:
         indices: of its keypoints in the ground truth, and in detections.
         deviations: of each keypoint's heatmap, as a factor of the object's.
         offset_radius: pixels around a keypoint whose offsets are trained.
-        offsets_of_keypoints: whether each keypoint has its own offsets.
         refinement: how keypoints are moved to candidates.
         depths: channels of the head of depths, one or one for each keypoint; 0: there is none.
     """
@@ -173,7 +172,6 @@ class KeypointTask:
     indices: tuple[int, ...]
     deviations: tuple[float, ...]
     offset_radius: int = 0
-    offsets_of_keypoints: bool = False
     refinement: Refinement = Refinement()
     depths: int = 0
 

@@ -117,12 +117,12 @@ class CenterNetModel(base.OneNetworkDetector[CenterNetParts]):
 
     @property
     def num_keypoints(self) -> int:
-        """Return the number of keypoints of a detection, over all tasks."""
-        return keypoint_count(self._parts.keypoints)
+        """Return the number of keypoints of a detection: one more than the largest index of all tasks."""
+        return max((max(task.indices) + 1 for task in self.parts.keypoints), default=0)
 
     @property
     def _has_depths(self) -> bool:
-        return any(task.depths for task in self._parts.keypoints)
+        return any(task.depths for task in self.parts.keypoints)
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth; see `Detector.losses`.
@@ -143,17 +143,17 @@ class CenterNetModel(base.OneNetworkDetector[CenterNetParts]):
                 " load_keypoint_depth_features of train_input_reader"
             )
         predictions = self.predict(batch.images, training)
-        losses = self._parts.criterion(predictions, batch.truth, batch.images.true_sizes)
+        losses = self.parts.criterion(predictions, batch.truth, batch.images.true_sizes)
         return base.with_total({f"{LOSS}{name}": value for name, value in losses.items()})
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
-        return self._parts.scaling(pixels)
+        return self.parts.scaling(pixels)
 
     def predict(self, images: Images, training: bool) -> Predictions:
         """Run the network on images of the input size; training uses and updates batch statistics."""
         outputs = self.network(self.preprocess(images.pixels), training=training)
-        return by_head(self._parts.heads, base.in_float32(outputs))
+        return by_head(self.parts.heads, base.in_float32(outputs))
 
     def detect(self, images: Images) -> Detections:
         """Detect objects; see `Detector.detect`."""
@@ -174,7 +174,7 @@ class CenterNetModel(base.OneNetworkDetector[CenterNetParts]):
             "detection_boxes_strided": found.boxes,
             "detection_multiclass_scores": found.class_scores,
         }
-        if self._parts.keypoints:
+        if self.parts.keypoints:
             outputs["detection_keypoint_scores"] = found.keypoint_scores
         if self._has_depths:
             outputs["detection_keypoint_depths"] = found.keypoint_depths
@@ -189,7 +189,7 @@ class CenterNetModel(base.OneNetworkDetector[CenterNetParts]):
 
         `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image.
         """
-        parts = self._parts
+        parts = self.parts
         centers = self.class_scores(predictions[OBJECT_CENTER][-1])
         peaks = decoding.top_peaks(centers, parts.max_detections)
         boxes = enclosing = None
@@ -236,7 +236,7 @@ class CenterNetModel(base.OneNetworkDetector[CenterNetParts]):
         Both are sorted by the changed scores. The Object Detection API leaves them in the order of the peaks.
         """
         count = tf.reduce_sum(tf.cast(found.scores > 0.0, tf.int32), axis=1)
-        tasks, keypoints = self._parts.keypoints, found.keypoints
+        tasks, keypoints = self.parts.keypoints, found.keypoints
         if tasks:
             keypoints = decoding.in_true_images(keypoints, true_sizes, STRIDE)
             # Tasks that do not agree clip nothing, as in the Object Detection API.
@@ -280,11 +280,6 @@ def suppressed(found: FoundObjects, true_sizes: tf.Tensor, options: NmsOptions) 
         return tf.where(mask, rows, tf.zeros_like(rows))
 
     return FoundObjects(*map(take, found))._replace(scores=kept.scores, classes=kept.classes)
-
-
-def keypoint_count(tasks: tuple[decoding.KeypointTask, ...]) -> int:
-    """Return the number of keypoints over all tasks: one more than the largest index."""
-    return max((max(task.indices) + 1 for task in tasks), default=0)
 
 
 def _shape(scores: tf.Tensor) -> list[tf.Tensor]:

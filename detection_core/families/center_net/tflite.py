@@ -39,7 +39,6 @@ def export_function(
     Raises:
         ExportError: for a file of raw heads, which have no anchors to be decoded with.
     """
-    del config
     if outputs.form == HEADLESS:
         raise ExportError(
             "expected post_process, as heatmaps have no anchors that a consumer decodes, found headless;"
@@ -56,8 +55,7 @@ def export_function(
     def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
         heads = model.network(_network_input(pixels, kernel, bias, integer=integer), training=False)
         size = tf.constant([model.parts.input_size])
-        objects = model.find(by_head(model.parts.heads, heads), size)
-        found, objects = model.finished(objects, size)
+        found, objects = model.finished(model.find(by_head(model.parts.heads, heads), size), size)
         count, classes = (tf.cast(each, tf.float32) for each in (found.count, found.classes))
         whole = (count, found.scores, classes, found.boxes)
         return (objects.keypoint_scores, found.keypoints, *whole) if posed else whole

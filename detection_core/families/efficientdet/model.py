@@ -62,6 +62,8 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
         positives: moving average of the loss normalizer; None if the batch's normalizer is used.
     """
 
+    scores_are_sigmoids = True
+
     def __init__(self, network: tf_keras.Model, parts: EfficientDetParts) -> None:
         super().__init__("efficientdet", network, parts, parts.settings.num_classes)
         self.positives = moving_normalizer() if parts.settings.positives_momentum > 0 else None
@@ -70,23 +72,23 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
     def trainable_variables(self) -> list[tf.Variable]:
         """Return the variables that are not frozen."""
         named = [(parse_variable_name(variable), variable) for variable in super().trainable_variables]
-        return [v for n, v in named if not {n.key, n.original.key}.intersection(self._parts.frozen)]
+        return [v for n, v in named if not {n.key, n.original.key}.intersection(self.parts.frozen)]
 
     @property
     def anchors(self) -> np.ndarray:
         """Return the anchors, float32 [A, 4], normalised to the network input."""
-        return normalized_anchors(self._parts.settings)
+        return normalized_anchors(self.parts.settings)
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth; see `Detector.losses`."""
-        settings = self._parts.settings
+        settings = self.parts.settings
         predictions, segmentation = self._outputs(self._prepared(batch.images), training)
         truth, positives = self._truth_px(batch.truth, training), self.positives if training else None
         found = DetectionLosses(settings)(predictions, truth, positives)
         for logits in segmentation:
             classes = pixel_classes(settings, truth, tuple(logits.shape[1:3]))
             found[SEGMENTATION_LOSS] = segmentation_loss(logits, classes)
-        regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
+        regularizer = regularization_loss(regularized_variables(self.network, self.parts.regularizers))
         return base.with_total({**found, base.REGULARIZATION_LOSS: regularizer})
 
     def gradient_factor(self, images: int) -> float:
@@ -103,9 +105,9 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
 
     def _truth_px(self, truth: GroundTruth, training: bool) -> GroundTruth:
         """Convert objects to input pixels; as in google/automl, training drops crowd boxes by default."""
-        left_out = truth.is_crowd if training and self._parts.settings.skip_crowd_during_training else False
+        left_out = truth.is_crowd if training and self.parts.settings.skip_crowd_during_training else False
         return truth._replace(
-            boxes=box_ops.scale(truth.boxes, *self._parts.input_size),
+            boxes=box_ops.scale(truth.boxes, *self.parts.input_size),
             valid=truth.valid & tf.logical_not(left_out),
         )
 
@@ -123,7 +125,7 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
         """
         predictions, segmentation = self._outputs(self._prepared(images), training=False)
         boxes = EfficientDetBoxCoder().decode(predictions.box_codes, predictions.anchors)
-        height, width = self._parts.input_size
+        height, width = self.parts.input_size
         return base.named_detections(self.suppress(predictions, images.true_sizes)) | {
             "raw_detection_boxes": box_ops.scale(boxes, 1.0 / height, 1.0 / width),
             "raw_detection_scores": tf.sigmoid(predictions.class_logits),
@@ -132,7 +134,7 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized pixels, float32 [B, H, W, 3], RGB, 0..255."""
-        settings = self._parts.settings
+        settings = self.parts.settings
         means, deviations = by_channel(settings.mean_rgb, pixels), by_channel(settings.stddev_rgb, pixels)
         normalized = (pixels - means) / deviations
         return normalized * (2.0 / 255.0) - 1.0 if settings.scale_range else normalized
@@ -148,10 +150,10 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
         return self.run(self._prepared(images), training)
 
     def _prepared(self, images: Images) -> tf.Tensor:
-        size = self._parts.input_size
+        size = self.parts.input_size
         base.check_size(images.pixels, size)
         inside = base.inside_images(images.true_sizes, size)
-        blank = -1.0 if self._parts.settings.scale_range else 0.0
+        blank = -1.0 if self.parts.settings.scale_range else 0.0
         return self.preprocess(images.pixels) * inside + blank * (1.0 - inside)
 
     def run(self, preprocessed: tf.Tensor, training: bool) -> AnchorPredictions:
@@ -161,16 +163,19 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
     def _outputs(self, preprocessed: tf.Tensor, training: bool) -> tuple[AnchorPredictions, list[tf.Tensor]]:
         """Return predictions and, with a segmentation head, its logits."""
         codes, logits, *segmentation = base.in_float32(self.network(preprocessed, training=training))
-        anchors = tf.constant(self._parts.anchors_px)
-        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
-        return predictions, segmentation
+        anchors = tf.constant(self.parts.anchors_px)
+        return AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors), segmentation
+
+    def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
+        """Convert class logits, float32 [B, A, C], to scores of the same shape."""
+        return tf.sigmoid(logits)
 
     def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """Run the network without post-processing; see `Family.level_outputs`."""
         found = self.run(preprocessed, training=False)
-        settings = self._parts.settings
+        settings = self.parts.settings
         anchors = settings.anchors_per_location
-        shapes = [(*shape, anchors) for shape in settings.map_shapes(self._parts.input_size)]
+        shapes = [(*shape, anchors) for shape in settings.map_shapes(self.parts.input_size)]
         return base.by_level(found.class_logits, shapes), base.by_level(found.box_codes, shapes)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
@@ -178,5 +183,5 @@ class EfficientDetModel(base.OneNetworkDetector[EfficientDetParts]):
 
         `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image.
         """
-        found = detections_px(predictions, self._parts.suppression, self._parts.input_size)
+        found = detections_px(predictions, self.parts.suppression, self.parts.input_size)
         return in_true_image(found, true_sizes)

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.exporters.tflite_forms import HeadOptions, decoding_of, one_stage_function
-from detection_core.exporters.tflite_post_process import centred
+from detection_core.exporters.tflite_forms import decoding_of, head_options, one_stage_function
 from detection_core.families.efficientdet.build import HARD_THRESHOLD
 from detection_core.families.efficientdet.model import EfficientDetModel
 from detection_core.ops.post_process_options import PostProcessOptions
@@ -37,17 +36,6 @@ def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) ->
 
 INPUT = "images"
 """Input name of the signature, as in google/automl's and Model Maker's files, whose scripts use it."""
-
-
-def head_options(model: EfficientDetModel, options: PostProcessOptions, *, integer: bool) -> HeadOptions:
-    """Return the meaning of the network's heads; `integer` tells whether they will be in integers."""
-    return HeadOptions(
-        post_process=options,
-        anchors=centred(tf.constant(model.anchors)),
-        to_scores=tf.sigmoid,
-        sigmoid=True,
-        integer=integer,
-    )
 
 
 def tflite_function(

@@ -118,7 +118,6 @@ def _mask_path(own: layer_names.LayerName, name: str, names: set[str]) -> str:
 
 def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:
     """Number the layers of both halves of the backbone as those of one network."""
-    del options
     layers = model.proposal_network.layers
     first = sum(1 for layer in layers if layer.weights and layer_names.in_backbone(layer.name))
     folders = [(_PROPOSALS, 0), (_REGIONS, first)]

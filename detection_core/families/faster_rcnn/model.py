@@ -91,6 +91,7 @@ class FasterRcnnModel(base.Detector):
         box_network: features of regions -> (box codes, class logits).
         mask_network: features of regions -> mask logits; None without masks.
         num_classes: C, without the background.
+        parts: its parts besides the networks.
     """
 
     def __init__(self, networks: Mapping[str, tf_keras.Model], parts: FasterRcnnParts) -> None:
@@ -101,7 +102,7 @@ class FasterRcnnModel(base.Detector):
         self.box_network = networks.get("boxes")
         self.mask_network = networks.get("masks")
         self.num_classes = parts.num_classes
-        self._parts = parts
+        self.parts = parts
 
     @property
     def networks(self) -> Mapping[str, tf_keras.Model]:
@@ -116,52 +117,40 @@ class FasterRcnnModel(base.Detector):
 
     def runs_per_image(self, name: str) -> int:
         """Return 1 for the proposals; the other networks see each proposal, and masks each detection."""
-        proposals = self._parts.proposing.nms.max_total_detections
-        detections = self._parts.post_processing.nms.max_total_detections
+        proposals = self.parts.proposing.nms.max_total_detections
+        detections = self.parts.post_processing.nms.max_total_detections
         masked = 0 if self.mask_network is None else detections
         return {"regions": proposals + masked, "boxes": proposals, "masks": masked}.get(name, 1)
 
     @property
     def input_shape(self) -> base.InputShape:
         """Return the allowed sizes of images; see `Detector.input_shape`."""
-        return self._parts.input_shape
-
-    @property
-    def stages(self) -> int:
-        """Return the number of stages, 1 to 3."""
-        return self._parts.stages
-
-    @property
-    def parts(self) -> FasterRcnnParts:
-        """Return the parts besides the networks."""
-        return self._parts
+        return self.parts.input_shape
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
-        return PREPROCESSORS[self._parts.preprocessing](pixels)
+        return PREPROCESSORS[self.parts.preprocessing](pixels)
 
     def first_stage(self, images: Images, training: bool) -> FirstStage:
         """Run the region proposal network."""
         pixels = self.preprocess(images.pixels)
         size = _sides(pixels)
-        pixels = pad_pixels(pixels, self._parts.input_multiple)
+        pixels = pad_pixels(pixels, self.parts.input_multiple)
         *maps, codes, logits = self.proposal_network(pixels, training=training)
         codes, logits = base.in_float32((codes, logits))
-        shapes = [_sides(features) for features in maps]
-        anchors = lay_anchors(self._parts.proposing.generator, shapes, size)
+        anchors = lay_anchors(self.parts.proposing.generator, [_sides(features) for features in maps], size)
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
         return FirstStage(maps=maps, predictions=predictions, size=size)
 
     def propose(self, first: FirstStage, true_sizes: tf.Tensor) -> Proposals:
         """Return the proposals, without a gradient; `true_sizes` are those of `Images`."""
-        window = true_windows(true_sizes, first.size)
-        found = propose(first.predictions, self._parts.proposing, window)
+        found = propose(first.predictions, self.parts.proposing, true_windows(true_sizes, first.size))
         return found._replace(boxes=tf.stop_gradient(found.boxes), scores=tf.stop_gradient(found.scores))
 
     def region_features(self, first: FirstStage, boxes: tf.Tensor, training: bool) -> tf.Tensor:
         """Crop boxes, float32 [B, P, 4] in the frame of the input, and return their features [B * P, ...]."""
         assert self.region_network is not None
-        number, size = len(first.maps), self._parts.crop_size
+        number, size = len(first.maps), self.parts.crop_size
         levels = region_levels(boxes, first.size, number) if number > 1 else None
         if training:
             return self.region_network(crop_regions(first.maps, boxes, size, levels), training=True)
@@ -202,18 +191,18 @@ class FasterRcnnModel(base.Detector):
 
     def _losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         first = self.first_stage(batch.images, training)
-        if training and not self._parts.proposing.clip_anchors:
+        if training and not self.parts.proposing.clip_anchors:
             kept = drop_crossing_anchors(first.predictions, first.size)
         else:
             kept = clip_anchors(first.predictions)
         first = first._replace(predictions=kept)
-        losses = dict(zip(FIRST_STAGE_LOSSES, self._parts.first_criterion(kept, batch.truth), strict=True))
-        if self.stages > 1:
+        losses = dict(zip(FIRST_STAGE_LOSSES, self.parts.first_criterion(kept, batch.truth), strict=True))
+        if self.parts.stages > 1:
             losses |= self._later_losses(first, batch, training)
         return base.with_total(losses | {base.REGULARIZATION_LOSS: self._regularization()})
 
     def _later_losses(self, first: FirstStage, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
-        criterion, proposals = self._parts.second_criterion, self.propose(first, batch.images.true_sizes)
+        criterion, proposals = self.parts.second_criterion, self.propose(first, batch.images.true_sizes)
         if training and criterion.miner is None:
             proposals = criterion.sample(proposals, batch.truth)
         regions = self.region_features(first, proposals.boxes, training)
@@ -228,7 +217,7 @@ class FasterRcnnModel(base.Detector):
         found = [
             pair
             for name, network in self.networks.items()
-            for pair in layer_hyperparams.regularized_variables(network, self._parts.regularizers[name])
+            for pair in layer_hyperparams.regularized_variables(network, self.parts.regularizers[name])
         ]
         return layer_hyperparams.regularization_loss(found)
 
@@ -237,7 +226,7 @@ class FasterRcnnModel(base.Detector):
         first = self.first_stage(images, training=False)
         first = first._replace(predictions=clip_anchors(first.predictions))
         proposals = self.propose(first, images.true_sizes)
-        if self.stages == 1:
+        if self.parts.stages == 1:
             return Stages(first=first, proposals=proposals, region_features=None, regions=None)
         features = self.region_features(first, proposals.boxes, training=False)
         regions = self.second_stage(features, proposals, training=False)
@@ -246,9 +235,9 @@ class FasterRcnnModel(base.Detector):
     def raw_detections(self, regions: RegionPredictions) -> RawDetections:
         """Decode the boxes and convert the logits of every proposal."""
         proposals = regions.proposals.boxes[:, :, tf.newaxis, :]
-        boxes = self._parts.proposing.box_coder.decode(regions.box_codes, proposals)
+        boxes = self.parts.proposing.box_coder.decode(regions.box_codes, proposals)
         return RawDetections(
-            boxes=boxes, scores=self._parts.post_processing.score_converter(regions.class_logits)
+            boxes=boxes, scores=self.parts.post_processing.score_converter(regions.class_logits)
         )
 
     def suppress(self, found: Stages, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
@@ -264,7 +253,7 @@ class FasterRcnnModel(base.Detector):
             return box_detections(boxes, scores, tf.zeros_like(rows), count), rows
         raw = self.raw_detections(found.regions)
         scores = tf.where(found.proposals.filled[..., tf.newaxis], raw.scores[:, :, 1:], 0.0)
-        options = dataclasses.replace(self._parts.post_processing.nms, change_coordinate_frame=True)
+        options = dataclasses.replace(self.parts.post_processing.nms, change_coordinate_frame=True)
         kept = multiclass_nms(raw.boxes, scores, options, window)
         return box_detections(kept.boxes, kept.scores, kept.classes, kept.count), kept.anchor_indices
 
@@ -293,8 +282,12 @@ class FasterRcnnModel(base.Detector):
         """
         found = self.predict(images)
         detections, indices = self.suppress(found, images.true_sizes)
-        raw = None if found.regions is None else self.raw_detections(found.regions)
-        further = stage_outputs(found, raw, detections, indices, images.true_sizes)
+        further = {}
+        if found.regions is not None:
+            raw = self.raw_detections(found.regions)
+            further = stage_outputs(
+                raw, detections, indices, true_windows(images.true_sizes, found.first.size)
+            )
         if self.mask_network is not None:
             logits = self.all_masks(found, detections, images.true_sizes)
             detections = with_masks(detections, logits)

@@ -13,7 +13,7 @@ import tf_keras
 from detection_core.families.faster_rcnn.pyramid import Pyramid, region_layers
 from detection_core.parts.backbones import inception, inception_resnet_v2, resnet_v1
 from detection_core.parts.heads import per_anchor
-from detection_core.parts.layers.keras_layers import Dropout, NearestResize
+from detection_core.parts.layers.keras_layers import ConfiguredLayer, Dropout, NearestResize
 from detection_core.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     ChannelOptions,
@@ -193,7 +193,7 @@ class NetworkSettings:
         )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class BuiltNetwork:
     """A network and its regularizers, "layer/weight" -> regularizer."""
 
@@ -229,9 +229,7 @@ def build_proposal_network(
         return per_anchor(predicted, values, name if len(maps) == 1 else f"{name}_all")
 
     outputs = [*maps, predict("rpn_box", 4), predict("rpn_class", 2)]
-    return BuiltNetwork(
-        network=tf_keras.Model(inputs, outputs, name="proposals"), regularizers=layers.regularizers
-    )
+    return BuiltNetwork(tf_keras.Model(inputs, outputs, name="proposals"), layers.regularizers)
 
 
 def _feature_maps(settings: NetworkSettings, inputs: tf.Tensor, layers: NetworkLayers) -> list[tf.Tensor]:
@@ -257,9 +255,7 @@ def build_region_network(
         features = settings.backbone.region_features(pooled, layers)
     else:
         features = region_layers(pooled, layers.under(settings.pyramid.hyperparams))
-    return BuiltNetwork(
-        network=tf_keras.Model(inputs, features, name="regions"), regularizers=layers.regularizers
-    )
+    return BuiltNetwork(tf_keras.Model(inputs, features, name="regions"), layers.regularizers)
 
 
 def build_box_network(settings: NetworkSettings, head: BoxHead, shape: tuple[int, ...]) -> BuiltNetwork:
@@ -276,9 +272,7 @@ def build_box_network(settings: NetworkSettings, head: BoxHead, shape: tuple[int
 
     codes = tf_keras.layers.Reshape((head.boxes, 4), name="box_rows")(predict("box_head", 4 * head.boxes))
     logits = predict("class_head", head.num_classes + 1)
-    return BuiltNetwork(
-        network=tf_keras.Model(inputs, [codes, logits], name="boxes"), regularizers=layers.regularizers
-    )
+    return BuiltNetwork(tf_keras.Model(inputs, [codes, logits], name="boxes"), layers.regularizers)
 
 
 def build_mask_network(settings: NetworkSettings, head: MaskHead, shape: tuple[int, ...]) -> BuiltNetwork:
@@ -295,9 +289,7 @@ def build_mask_network(settings: NetworkSettings, head: MaskHead, shape: tuple[i
         features = NearestResize(rows, columns, name="mask_upsample")(features)
         features = layers.conv_block(features, "mask_head_upsampled", channels, 3)
     logits = layers.conv("mask_head_last", head.masks, 3, use_bias=True)(features)
-    return BuiltNetwork(
-        network=tf_keras.Model(inputs, logits, name="masks"), regularizers=layers.regularizers
-    )
+    return BuiltNetwork(tf_keras.Model(inputs, logits, name="masks"), layers.regularizers)
 
 
 def mask_depth(features: int, classes: int) -> int:
@@ -309,7 +301,7 @@ def mask_depth(features: int, classes: int) -> int:
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
-class AlignedResize(tf_keras.layers.Layer):
+class AlignedResize(ConfiguredLayer):
     """Bilinear resize whose corner pixels keep their values."""
 
     def __init__(self, size: tuple[int, int], **settings: object) -> None:
@@ -319,7 +311,3 @@ class AlignedResize(tf_keras.layers.Layer):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Resize float32 [N, h, w, K] to [N, rows, columns, K]."""
         return tf.raw_ops.ResizeBilinear(images=inputs, size=self.size, align_corners=True)
-
-    def get_config(self) -> dict[str, object]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "size": self.size}

@@ -271,33 +271,26 @@ def true_windows(true_sizes: tf.Tensor, size: tuple[tf.Tensor, tf.Tensor]) -> tf
 
 
 def stage_outputs(
-    found: Stages,
-    raw: RawDetections | None,
-    detections: Detections,
-    indices: tf.Tensor,
-    true_sizes: tf.Tensor,
+    raw: RawDetections, detections: Detections, indices: tf.Tensor, windows: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Name what the detections were made from.
+    """Name what the detections of the second stage were made from.
 
     Args:
-        found: the predictions.
-        raw: of the second stage; None with one stage.
+        raw: of the second stage.
         detections: after suppression.
         indices: int32 [B, D], the proposal of each detection.
-        true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+        windows: float32 [B, 4], those of the true images, as from `true_windows`.
 
     Returns:
-        All float32. With one stage nothing. Else detection_anchor_indices [B, D],
-        detection_multiclass_scores [B, D, C + 1], raw_detection_boxes [B, P, 4], the box of a proposal's best
-        class in the true image, and raw_detection_scores [B, P, C + 1].
+        All float32: detection_anchor_indices [B, D], detection_multiclass_scores [B, D, C + 1],
+        raw_detection_boxes [B, P, 4], the box of a proposal's best class in the true image, and
+        raw_detection_scores [B, P, C + 1].
     """
-    if raw is None:
-        return {}
     boxes = raw.boxes[:, :, 0]
     if raw.boxes.shape[2] != 1:
         best = tf.argmax(raw.scores[:, :, 1:], axis=-1, output_type=tf.int32)
         boxes = tf.gather(raw.boxes, best, axis=2, batch_dims=2)
-    window = true_windows(true_sizes, found.first.size)[:, tf.newaxis]
+    window = windows[:, tf.newaxis]
     filled = tf.sequence_mask(detections.count, tf.shape(indices)[1])[..., tf.newaxis]
     return {
         "detection_anchor_indices": tf.cast(indices, tf.float32),

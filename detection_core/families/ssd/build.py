@@ -60,7 +60,6 @@ def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
 
     They are float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.
     """
-    del where
     input_size = fixed_size(message.image_resizer)
     generator = detector_parts.build_anchor_generator(message.anchor_generator)
     shapes = map_shapes(message.feature_extractor, *input_size)

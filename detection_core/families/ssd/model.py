@@ -32,12 +32,10 @@ class RawDetections(NamedTuple):
     Attributes:
         boxes: float32 [B, A, 4], decoded, normalised to the (padded) network input, not clipped.
         scores: float32 [B, A, C + 1], converted, background first, 0 if the network has no background.
-        anchors: of the `AnchorPredictions`.
     """
 
     boxes: tf.Tensor
     scores: tf.Tensor
-    anchors: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,12 +102,12 @@ class SsdModel(base.OneNetworkDetector[SsdParts]):
     @property
     def levels(self) -> tuple[AnchorLevel, ...]:
         """Return the anchors on each feature map, finest first."""
-        return self._parts.levels
+        return self.parts.levels
 
     @property
     def anchors(self) -> np.ndarray:
         """Return the anchors, float32 [A, 4], normalised to the network input."""
-        return self._parts.anchors
+        return self.parts.anchors
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth; see `Detector.losses`."""
@@ -143,7 +141,7 @@ class SsdModel(base.OneNetworkDetector[SsdParts]):
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
-        return PREPROCESSORS[self._parts.preprocessing](pixels)
+        return PREPROCESSORS[self.parts.preprocessing](pixels)
 
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
         """Run the network on images of `input_size`.
@@ -153,13 +151,13 @@ class SsdModel(base.OneNetworkDetector[SsdParts]):
         Raises:
             ModelError: when the images do not have the network's input size (static check).
         """
-        base.check_size(images.pixels, self._parts.input_size)
+        base.check_size(images.pixels, self.parts.input_size)
         codes, logits = base.in_float32(self.network(self.preprocess(images.pixels), training=training))
-        lowest, highest = self._parts.code_clip
+        lowest, highest = self.parts.code_clip
         if math.isfinite(lowest) or math.isfinite(highest):
             codes = tf.clip_by_value(codes, lowest, highest)
         return AnchorPredictions(
-            box_codes=codes, class_logits=logits, anchors=tf.constant(self._parts.anchors)
+            box_codes=codes, class_logits=logits, anchors=tf.constant(self.parts.anchors)
         )
 
     def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
@@ -173,8 +171,8 @@ class SsdModel(base.OneNetworkDetector[SsdParts]):
 
     def compare(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth of the same images; return the same as `Detector.losses`."""
-        found = self._parts.criterion(predictions, truth)
-        regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
+        found = self.parts.criterion(predictions, truth)
+        regularizer = regularization_loss(regularized_variables(self.network, self.parts.regularizers))
         return base.with_total(
             {
                 LOCALIZATION_LOSS: found.localization,
@@ -186,19 +184,19 @@ class SsdModel(base.OneNetworkDetector[SsdParts]):
     @property
     def scores_are_sigmoids(self) -> bool:
         """Tell whether scores are plain sigmoids of the logits."""
-        return self._parts.post_processing.score_converter == ScoreConverter(activation=tf.sigmoid)
+        return self.parts.post_processing.score_converter == ScoreConverter(activation=tf.sigmoid)
 
     def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
         """Convert class logits, float32 [B, A, C] or [B, A, C + 1], to scores of the same shape."""
-        return self._parts.post_processing.score_converter(logits)
+        return self.parts.post_processing.score_converter(logits)
 
     def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
         """Decode the boxes and convert the logits of every anchor."""
         scores = self.class_scores(predictions.class_logits)
-        if not self._parts.background:
+        if not self.parts.background:
             scores = tf.pad(scores, [[0, 0], [0, 0], [1, 0]])
-        boxes = self._parts.box_coder.decode(predictions.box_codes, predictions.anchors)
-        return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)
+        boxes = self.parts.box_coder.decode(predictions.box_codes, predictions.anchors)
+        return RawDetections(boxes=boxes, scores=scores)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
         """Return detections after non-maximum suppression, normalised to the true image, and their anchors.
@@ -209,9 +207,9 @@ class SsdModel(base.OneNetworkDetector[SsdParts]):
         raw = self.raw_detections(predictions)
         fraction = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)
         window = tf.concat([tf.zeros_like(fraction), fraction], axis=-1)
-        found = multiclass_nms(raw.boxes, raw.scores[:, :, 1:], self._parts.post_processing.nms, window)
+        found = multiclass_nms(raw.boxes, raw.scores[:, :, 1:], self.parts.post_processing.nms, window)
         detections = box_detections(found.boxes, found.scores, found.classes, found.count)
-        coder = self._parts.box_coder
+        coder = self.parts.box_coder
         if coder.num_keypoints:
             codes = tf.gather(predictions.box_codes, found.anchor_indices, batch_dims=1)
             anchors = predictions.anchors_at(found.anchor_indices)

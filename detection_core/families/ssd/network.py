@@ -64,12 +64,16 @@ def build_feature_maps(
         narrow_top=message.use_depthwise and neck == "fpn",
     )
     ends = entry.build(inputs, layers.under(hyperparams, explicit_padding=explicit), shape)
-    return NECKS[neck](message, ends, layers.under(own, explicit_padding=explicit), where)
+    if neck == "bifpn" and message.bifpn.combine_method == "attention":
+        _logger.warning(
+            "%s.bifpn.combine_method: attention is an unweighted sum, as in the Object Detection API,"
+            " which normalises each weight separately; fast_attention learns weights",
+            where,
+        )
+    return NECKS[neck](message, ends, layers.under(own, explicit_padding=explicit))
 
 
-def _extra_layers(
-    message: SsdFeatureExtractor, ends: Endpoints, layers: NetworkLayers, where: str
-) -> list[tf.Tensor]:
+def _extra_layers(message: SsdFeatureExtractor, ends: Endpoints, layers: NetworkLayers) -> list[tf.Tensor]:
     extractor = EXTRACTORS[message.type]
     first, *others = extractor.maps
     finest = ends.expanded[first] if extractor.expanded else ends.levels[first]
@@ -83,7 +87,7 @@ def _extra_layers(
     return necks.extra_layers([finest, *(ends.levels[level] for level in others)], layers, options)
 
 
-def _fpn(message: SsdFeatureExtractor, ends: Endpoints, layers: NetworkLayers, where: str) -> list[tf.Tensor]:
+def _fpn(message: SsdFeatureExtractor, ends: Endpoints, layers: NetworkLayers) -> list[tf.Tensor]:
     pyramid = message.fpn
     depth = max(int(pyramid.additional_layer_depth * message.depth_multiplier), message.min_depth)
     options = necks.FpnOptions(
@@ -95,16 +99,8 @@ def _fpn(message: SsdFeatureExtractor, ends: Endpoints, layers: NetworkLayers, w
     return necks.feature_pyramid(ends.levels, layers, options)
 
 
-def _bifpn(
-    message: SsdFeatureExtractor, ends: Endpoints, layers: NetworkLayers, where: str
-) -> list[tf.Tensor]:
+def _bifpn(message: SsdFeatureExtractor, ends: Endpoints, layers: NetworkLayers) -> list[tf.Tensor]:
     pyramid = message.bifpn
-    if pyramid.combine_method == "attention":
-        _logger.warning(
-            "%s.bifpn.combine_method: attention is an unweighted sum, as in the Object Detection API,"
-            " which normalises each weight separately; fast_attention learns weights",
-            where,
-        )
     options = necks.BifpnOptions(
         channels=max(pyramid.num_filters, message.min_depth),
         iterations=pyramid.num_iterations,
@@ -115,7 +111,7 @@ def _bifpn(
     return necks.bidirectional_pyramid(ends.levels, layers, options)
 
 
-Neck = Callable[[SsdFeatureExtractor, Endpoints, NetworkLayers, str], list[tf.Tensor]]
+Neck = Callable[[SsdFeatureExtractor, Endpoints, NetworkLayers], list[tf.Tensor]]
 NECKS: dict[str, Neck] = {"extra_layers": _extra_layers, "fpn": _fpn, "bifpn": _bifpn}
 
 

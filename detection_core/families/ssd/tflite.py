@@ -10,8 +10,7 @@ from detection_core.config.model_fields import foreground_classes
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
-from detection_core.exporters.tflite_forms import HeadOptions, decoding_of, one_stage_function
-from detection_core.exporters.tflite_post_process import centred
+from detection_core.exporters.tflite_forms import decoding_of, head_options, one_stage_function
 from detection_core.families.ssd.check import box_coder_problems
 from detection_core.families.ssd.model import SsdModel
 from detection_core.ops.post_process_options import PostProcessOptions
@@ -43,17 +42,6 @@ def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputO
         x_scale=scales.x_scale,
         h_scale=scales.height_scale,
         w_scale=scales.width_scale,
-    )
-
-
-def head_options(model: SsdModel, options: PostProcessOptions, *, integer: bool) -> HeadOptions:
-    """Return the meaning of the network's heads; `integer` tells whether they will be in integers."""
-    return HeadOptions(
-        post_process=options,
-        anchors=centred(tf.constant(model.anchors)),
-        to_scores=model.class_scores,
-        sigmoid=model.scores_are_sigmoids,
-        integer=integer,
     )
 
 

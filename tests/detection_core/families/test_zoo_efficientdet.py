@@ -45,7 +45,7 @@ def _message(name: str, size: int):
 def small(request) -> tuple[str, golden_networks.RawInputModel]:
     """A configuration for images of 128 x 128, freshly initialised; zeros but for D0."""
     built = build_detector(_message(request.param, 128), seed=0 if request.param == D0 else None)
-    return request.param, golden_networks.RawInputModel(built.network, built._parts)
+    return request.param, golden_networks.RawInputModel(built.network, built.parts)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_outputs_are_those_of_the_reference(full):
     boxes = np.clip(tf.gather(raw.boxes, chosen, batch_dims=1), 0.0, 1.0)
     np.testing.assert_allclose(boxes, wanted["boxes"], **golden_networks.TOLERANCE)
     np.testing.assert_allclose(found.scores, wanted["scores"][..., 0], rtol=1e-2)
-    nms = model._parts.post_processing.nms
+    nms = model.parts.post_processing.nms
     # Along the borders many boxes have the same score. The rule for those holds here to the last one ...
     by_class = one_by_one(raw.boxes[:, :, tf.newaxis], scores, nms)
     _, order = tf.math.top_k(by_class.scores, nms.max_total_detections)
@@ -145,12 +145,12 @@ def test_regularizers_are_those_of_the_reference_but_for_the_classifier(full):
     unused = [
         path for path in set(facts["variables"]) - found if path.rpartition("/")[-1] in ("kernel", "bias")
     ]
-    total = regularization_loss(regularized_variables(model.network, model._parts.regularizers))
+    total = regularization_loss(regularized_variables(model.network, model.parts.regularizers))
     for path in unused:
         weights = golden_networks.deterministic_weight(path, tuple(facts["variables"][path]))
         total += regularizer_loss(DEFAULT_HYPERPARAMS.regularizer, tf.constant(weights))
     np.testing.assert_allclose(total, facts["regularization_loss"], rtol=1e-5)
-    assert len(model._parts.regularizers) + len(unused) == facts["num_regularization_losses"]
+    assert len(model.parts.regularizers) + len(unused) == facts["num_regularization_losses"]
 
 
 def _train_losses(name: str, model: golden_networks.RawInputModel) -> dict[str, tf.Tensor]:

@@ -211,7 +211,7 @@ class TestFullSize:
         """Samples are random: in six of them the objectness of a hundred anchors differed by a tenth."""
         name, golden, model = golden_model
         truth = padded_truth([(BOXES, [1, 17, 3])])
-        if model.stages == 3:
+        if model.parts.stages == 3:
             height, width = golden.facts["input_shape"][1:3]
             truth = truth._replace(masks=masks_of(truth.boxes.numpy(), height, width))
         with update_draws(1, 0):
@@ -271,7 +271,7 @@ class TestFullSize:
             sample(outputs["detection_scores"]), arrays["postprocess/detection_scores"], **TOLERANCE
         )
         truth = padded_truth([(boxes, classes) for boxes, classes in facts["truth"]])
-        if model.stages == 3:
+        if model.parts.stages == 3:
             exact = np.zeros(truth.boxes.shape)
             for image, (boxes, _) in enumerate(facts["truth"]):
                 exact[image, : len(boxes)] = boxes

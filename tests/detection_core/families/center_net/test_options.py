@@ -43,7 +43,7 @@ def _task(
     spread = tuple(wider * deviation for deviation in deviations)
     refinement |= {"score_threshold": 0.3, "candidates": 8, "distance_offset": 1e-6, "deviations": spread}
     return KeypointTask(
-        name=name, class_index=class_index, indices=indices, deviations=deviations, offsets_of_keypoints=True,
+        name=name, class_index=class_index, indices=indices, deviations=deviations,
         depths=depths, refinement=Refinement(**refinement),
     )  # fmt: skip
 
