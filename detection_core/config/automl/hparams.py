@@ -87,15 +87,6 @@ def parse_pairs(text: str) -> dict[str, Any]:
     return values
 
 
-def apply_overrides(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with overrides applied; mappings are merged, other values are replaced.
-
-    Raises:
-        ConfigError: for an unknown key. A mapping that replaces None, like a label map, may have any keys.
-    """
-    return _overridden(values, overrides, WHERE)
-
-
 def split_run_settings(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split the content of a saved `config.yaml` into hyper-parameters and run settings."""
     run = {key: value for key, value in overrides.items() if key in RUN_SETTINGS}
@@ -126,7 +117,14 @@ def _merge(target: dict[str, Any], source: Mapping[str, Any]) -> None:
             target[key] = value
 
 
-def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any], where: str) -> dict[str, Any]:
+def apply_overrides(
+    values: Mapping[str, Any], overrides: Mapping[str, Any], where: str = WHERE
+) -> dict[str, Any]:
+    """Return the values with overrides applied; mappings are merged, other values are replaced.
+
+    Raises:
+        ConfigError: for an unknown key. A mapping that replaces None, like a label map, may have any keys.
+    """
     changed = dict(values)
     for key, value in overrides.items():
         if key not in values:
@@ -137,7 +135,7 @@ def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any], where: 
             )
         current = values[key]
         merges = isinstance(current, Mapping) and isinstance(value, Mapping)
-        changed[key] = _overridden(current, value, f"{where}.{key}") if merges else copy.deepcopy(value)
+        changed[key] = apply_overrides(current, value, f"{where}.{key}") if merges else copy.deepcopy(value)
     return changed
 
 

@@ -36,11 +36,7 @@ def refusal(expected: str, found: Any, where: str, remedy: str = "correct it") -
 
 def number(allowed: Range) -> Reader:
     """Return a reader of numbers in an interval."""
-
-    def read(value: Any, where: str) -> float:
-        return _number(value, allowed, where)
-
-    return read
+    return lambda value, where: _number(value, allowed, where)
 
 
 def whole(allowed: Range) -> Reader:
@@ -70,11 +66,7 @@ def choice(*names: str, any_case: bool = False) -> Reader:
 
 def optional(read: Reader, *, absent: Any = None) -> Reader:
     """Return a reader that converts None and an empty text to `absent`."""
-
-    def read_optional(value: Any, where: str) -> Any:
-        return absent if value is None or value == "" else read(value, where)
-
-    return read_optional
+    return lambda value, where: absent if value is None or value == "" else read(value, where)
 
 
 def switch(value: Any, where: str) -> bool:
@@ -255,10 +247,6 @@ Kind = Literal["followed", "without effect", "refused"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-def _always(values: Any) -> bool:
-    return True
-
-
 @dataclasses.dataclass(frozen=True)
 class Support:
     """How a hyper-parameter is supported.
@@ -279,6 +267,6 @@ class Support:
     remedy: str = ""
 
 
-def row(default: Any, read: Reader, *, fits: Callable[[Any], bool] = _always) -> Any:
+def row(default: Any, read: Reader, *, fits: Callable[[Any], bool] = lambda values: True) -> Any:
     """Declare a hyper-parameter; see `Support.fits`."""
     return dataclasses.field(metadata={"default": default, "read": read, "fits": fits})

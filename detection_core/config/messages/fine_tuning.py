@@ -64,8 +64,7 @@ def _type(kind: str) -> Iterator[Problem]:
     hint = f"; did you mean {near[0]}?" if near else ""
     if kind == "fine_tune":
         hint = ', which no detector of the field supports; "full" restores the heads, too'
-    message = f"expected one of {', '.join(OBJECT_TYPES)}, found {kind!r}{hint}"
-    yield Problem(path=_TYPE, message=message)
+    yield Problem(path=_TYPE, message=f"expected one of {', '.join(OBJECT_TYPES)}, found {kind!r}{hint}")
 
 
 def _published(train: TrainConfig, backbone_of: Callable[[str], str], extractor: str) -> Iterator[Problem]:

@@ -89,18 +89,16 @@ class Laid(NamedTuple):
 
 def prediction_problems(laid: Laid, num_classes: int, path: str) -> Iterator[Problem]:
     """Find too many anchors, scores or head channels for memory; `path` is that of the number of classes."""
-    columns = num_classes + 4
+    columns, fewer = num_classes + 4, "use fewer classes or anchors"
     if laid.anchors > MAX_ANCHORS:
         advice = "give fewer aspect_ratios or scales, or coarser levels"
         yield _too_many("anchors on an image", laid.anchors, MAX_ANCHORS, laid.path, advice)
     elif laid.anchors * columns > MAX_SCORES:
         what = f"scores and codes of {laid.anchors:,} anchors"
-        advice = "use fewer classes or anchors"
-        yield _too_many(what, laid.anchors * columns, MAX_SCORES, path, advice)
+        yield _too_many(what, laid.anchors * columns, MAX_SCORES, path, fewer)
     elif laid.most * columns > MAX_PREDICTOR_CHANNELS:
         what = f"channels of the layer that predicts {laid.most} anchors"
-        advice = "use fewer classes or anchors"
-        yield _too_many(what, laid.most * columns, MAX_PREDICTOR_CHANNELS, path, advice)
+        yield _too_many(what, laid.most * columns, MAX_PREDICTOR_CHANNELS, path, fewer)
 
 
 def _too_many(what: str, found: int, most: int, path: str, advice: str) -> Problem:

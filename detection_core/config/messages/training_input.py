@@ -28,8 +28,7 @@ UNSET_MAX_TARGET_PIXELS = 800_000
 def _step(message: pb.PreprocessingStep, path: str) -> Iterator[Problem]:
     arm = message.WhichOneof("preprocessing_step")
     if arm is None:
-        text = "expected one augmentation, found none; name one or remove this"
-        yield Problem(path=path, message=text)
+        yield Problem(path=path, message="expected one augmentation, found none; name one or remove this")
     if arm == "registered":
         yield from registered_problems("augmentation", message.registered, f"{path}.{arm}")
 

@@ -46,18 +46,18 @@ class Target:
     index: str | None
 
 
+@dataclasses.dataclass(frozen=True)
 class _Walk:
-    def __init__(self, root: Message, path: str, where: str) -> None:
-        self.root = cast(Descriptor, root.DESCRIPTOR)
-        self.path = path
-        self.where = where
+    root: Message
+    path: str
+    where: str
 
     def field(self, message: Message, name: str) -> FieldDescriptor:
         descriptor = cast(Descriptor, message.DESCRIPTOR)
         field = descriptor.fields_by_name.get(name)
         if field is not None:
             return field
-        near = nearest_paths(self.path, self.root)
+        near = nearest_paths(self.path, cast(Descriptor, self.root.DESCRIPTOR))
         hint = f"; nearest paths: {', '.join(near)}" if near else ""
         raise self.error(describe_unknown_field(name, descriptor) + hint)
 

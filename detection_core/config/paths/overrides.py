@@ -168,16 +168,12 @@ def _set_map(target: field_paths.Target, value: Any, where: str) -> None:
     field, values = target.field, getattr(target.container, target.field.name)
     if target.index is None:
         raise ConfigError(f"{field.name} is a map; write {field.name}[KEY]", where=where)
-    key, entry_value = (
-        field_paths.map_key(field, target.index, where),
-        field_paths.map_entry(field).fields_by_name["value"],
-    )
+    key, entry = field_paths.map_key(field, target.index, where), field_paths.map_entry(field)
+    entry_value = entry.fields_by_name["value"]
     if entry_value.message_type is None:
         values[key] = scalar_value(entry_value, value, where=where)
     else:
-        values[key].CopyFrom(
-            _message(GetMessageClass(field_paths.map_entry(field)), entry_value, value, where)
-        )
+        values[key].CopyFrom(_message(GetMessageClass(entry), entry_value, value, where))
 
 
 def _list(container_type: type[Message], field: FieldDescriptor, value: Any, where: str) -> list[Any]:

@@ -8,7 +8,6 @@ import dataclasses
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -19,7 +18,7 @@ _TOKEN = re.compile(
     |(?P<word>[^\s{}<>\[\]:,;"'\#]+)""",
     re.VERBOSE,
 )
-_OPENING, _CLOSING, _SEPARATORS = "{<", "}>", ",;"
+_OPENING, _CLOSING = "{<", "}>"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +28,7 @@ class Token:
     Attributes:
         line: from 1.
         column: from 1.
+        start: offset in the whole text.
         text: the token as written.
         path: field path from the root message; repeated fields carry an index, as in `a.b[0].c`.
         name: last field name of the path; empty at the root.
@@ -38,22 +38,28 @@ class Token:
 
     line: int
     column: int
+    start: int
     text: str
     path: str
     name: str
     container: Descriptor | None
     is_name: bool
 
+    @property
+    def field(self) -> FieldDescriptor | None:
+        """The field `name` of the container; None if there is no such field."""
+        return self.container.fields_by_name.get(self.name) if self.container is not None else None
 
+
+@dataclasses.dataclass
 class _Frame:
     """An open message: its path, its type and the count of each repeated field."""
 
-    def __init__(self, path: str, message: Descriptor | None, *, in_list: bool = False) -> None:
-        self.path = path
-        self.message = message
-        self.in_list = in_list
-        self.name = ""
-        self.counts: dict[str, int] = {}
+    path: str
+    message: Descriptor | None
+    in_list: bool = False
+    name: str = ""
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def field(self) -> FieldDescriptor | None:
         return self.message.fields_by_name.get(self.name) if self.message is not None else None
@@ -157,6 +163,7 @@ def scan(text: str, root: Descriptor | None) -> Iterator[Token]:
             yield Token(
                 line=line,
                 column=match.start() - line_start + 1,
+                start=match.start(),
                 text=written,
                 path=_name_path(holder) if is_name else holder.field_path(),
                 name=holder.name,
@@ -238,14 +245,12 @@ class Edit:
 
 def written_values(text: str, root: Descriptor) -> list[Written]:
     """Return every value that is not a message, in text order; the text need not be valid."""
-    line_starts = [0, *accumulate(len(row) + 1 for row in text.split("\n"))]
     found: list[Written] = []
     name_line, name_start = 1, 0
     for token in scan(text, root):
-        start = line_starts[token.line - 1] + token.column - 1
-        end = start + len(token.text)
+        end = token.start + len(token.text)
         if token.is_name:
-            name_line, name_start = token.line, start
+            name_line, name_start = token.line, token.start
         elif token.text not in _MARKS:
             last = found[-1] if found else None
             if last and (last.path, last.name_start) == (token.path, name_start):
@@ -256,7 +261,7 @@ def written_values(text: str, root: Descriptor) -> list[Written]:
                     path=token.path,
                     line=name_line,
                     name_start=name_start,
-                    start=start,
+                    start=token.start,
                     end=end,
                     text=token.text,
                 )
@@ -275,11 +280,10 @@ def insertion(text: str, root: Descriptor, path: str, field: str) -> Edit | None
 
     The text need not be valid. `path` is that of the message, `field` a name and value as in "decay: 0".
     """
-    line_starts = [0, *accumulate(len(row) + 1 for row in text.split("\n"))]
     named = False
     for token in scan(text, root):
         if named and token.text in ("{", "<"):
-            offset = line_starts[token.line - 1] + token.column - 1 + len(token.text)
+            offset = token.start + len(token.text)
             return Edit(start=offset, end=offset, text=f" {field}")
         named = (token.is_name and token.path == path) or (named and token.text == ":")
     return None

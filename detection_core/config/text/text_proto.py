@@ -59,7 +59,7 @@ def _bare_message(raw: str, text: str, line: int, column: int) -> str:
 
 
 def _unknown_field(token: Token, raw: str) -> str:
-    if token.container is None or token.name in token.container.fields_by_name:
+    if token.container is None or token.field is not None:
         return raw
     return describe_unknown_field(token.name, token.container)
 
@@ -72,17 +72,13 @@ def _second_arm(token: Token, raw: str) -> str:
 
 
 def _wrong_value(token: Token, raw: str) -> str:
-    field = token.container.fields_by_name.get(token.name) if token.container is not None else None
-    if field is None:
-        return raw
-    return describe_wrong_value(field, token.text)
+    return raw if token.field is None else describe_wrong_value(token.field, token.text)
 
 
 def _wrong_shape(token: Token, raw: str) -> str:
-    field = token.container.fields_by_name.get(token.name) if token.container is not None else None
-    if field is None or token.is_name:
+    if token.field is None or token.is_name:
         return _syntax(token, raw)
-    return f"expected {describe_expected(field)}, found {one_line(token.text)}"
+    return f"expected {describe_expected(token.field)}, found {one_line(token.text)}"
 
 
 def _syntax(token: Token, raw: str) -> str:
