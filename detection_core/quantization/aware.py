@@ -56,67 +56,65 @@ def add_fake_quantization(
     return AwareNetwork(network=network, placement=placement)
 
 
+@dataclasses.dataclass(frozen=True)
 class _LayerMaker:
     """Makes the quantized layer of each call; `input_range` bounds the network's input."""
 
-    def __init__(
-        self,
-        placement: Placement,
-        options: QuantizationOptions,
-        clock: quantizers.Clock,
-        input_range: tuple[float, float],
-    ) -> None:
-        self._placement, self._options, self._clock = placement, options, clock
-        self._input_range = input_range
-        self._made: dict[str, quantizers.InputQuantizer | quantizers.QuantizedCall] = {}
+    placement: Placement
+    options: QuantizationOptions
+    clock: quantizers.Clock
+    input_range: tuple[float, float]
+    made: dict[str, quantizers.InputQuantizer | quantizers.QuantizedCall] = dataclasses.field(
+        default_factory=dict
+    )
 
     def __call__(self, call: LayerCall) -> tf_keras.layers.Layer:
         """Make the layer; calls must come in the order of the network."""
         if not call.inputs:
             name = PREFIX + call.name
-            self._made[call.name] = quantizers.InputQuantizer(
-                self._options, self._clock, self._input_range, name=name
+            self.made[call.name] = quantizers.InputQuantizer(
+                self.options, self.clock, self.input_range, name=name
             )
-            return self._made[call.name]
+            return self.made[call.name]
         copy = _copy_of(call)
-        entry = self._placement.quantized.get(call.name)
+        entry = self.placement.quantized.get(call.name)
         if entry is None or not (entry.weights or entry.range_source is not RangeSource.SHARED):
             return copy
         output = self._output_quantizer(call, copy, entry)
         config = quantizers.CallConfig(entry.weights, self._weight_quantizer(call, copy, entry), output)
         wrapped = quantizers.QuantizedCall(copy, config, name=PREFIX + call.name)
         if output is not None:
-            self._made[call.name] = wrapped
+            self.made[call.name] = wrapped
         return wrapped
 
     def _weight_quantizer(self, call: LayerCall, layer: Any, entry: Quantized) -> Any:
         if not entry.weights:
             return None
         if entry.range_source is RangeSource.PRODUCT:
-            return quantizers.FactorQuantizer(self._options.small_weight_bits, self._clock)
+            return quantizers.FactorQuantizer(self.options.small_weight_bits, self.clock)
         depthwise = entry.weights == "depthwise_kernel"
-        bits = self._options.small_weight_bits if depthwise else self._options.weight_bits
+        bits = self.options.small_weight_bits if depthwise else self.options.weight_bits
         rule = self._bias_rule(call, layer)
-        return quantizers.KernelQuantizer(bits, self._clock, depthwise=depthwise, bias_rule=rule)
+        return quantizers.KernelQuantizer(bits, self.clock, depthwise=depthwise, bias_rule=rule)
 
     def _bias_rule(self, call: LayerCall, layer: Any) -> quantizers.BiasRule | None:
         # Of a float input there is none.
-        source = self._made.get(_range_owner(self._placement, call.inputs[0]))
+        source = self.made.get(_range_owner(self.placement, call.inputs[0]))
         if source is None or not layer.use_bias:
             return None
         return quantizers.BiasRule(
-            bias=layer.bias, input_range=source.output_range, activation_bits=self._options.activation_bits
+            bias=layer.bias, input_range=source.output_range, activation_bits=self.options.activation_bits
         )
 
     def _output_quantizer(self, call: LayerCall, layer: Any, entry: Quantized) -> Any:
         if entry.range_source is RangeSource.OWN:
-            return quantizers.ActivationQuantizer(self._options, self._clock)
+            return quantizers.ActivationQuantizer(self.options, self.clock)
         if entry.range_source is RangeSource.FIXED:
-            return quantizers.SigmoidQuantizer(self._options, self._clock)
+            return quantizers.SigmoidQuantizer(self.options, self.clock)
         if entry.range_source is RangeSource.PRODUCT:
-            source = self._made[_range_owner(self._placement, call.inputs[0])]
+            source = self.made[_range_owner(self.placement, call.inputs[0])]
             return quantizers.ProductQuantizer(
-                self._options, self._clock, factor=layer.factor, input_range=source.output_range
+                self.options, self.clock, factor=layer.factor, input_range=source.output_range
             )
         return None
 

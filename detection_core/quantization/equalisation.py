@@ -123,8 +123,7 @@ def _measured(network: tf_keras.Model, names: list[str], batches: Iterable[Any])
             for output in outputs
         ]
 
-    measure = compile_for_batches(network, channels)
-    found = results_of(measure, batches, "equalise channels")
+    found = results_of(compile_for_batches(network, channels), batches, "equalise channels")
     # From batches of calls to calls of batches.
     values = [zip(*of_call, strict=True) for of_call in zip(*found, strict=True)]
     return [_Channels(np.max(largest, axis=0), np.mean(square, axis=0)) for largest, square in values]

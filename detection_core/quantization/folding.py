@@ -19,13 +19,13 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.layers.keras_layers import AddConstant, NearestResize
+from detection_core.parts.layers.keras_layers import AddConstant, ConfiguredLayer, NearestResize
 from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
-class ScaledMap(tf_keras.layers.Layer):
+class ScaledMap(ConfiguredLayer):
     """Multiplies a map, float32 [B, h, w, C], by one factor, or by one per channel.
 
     Args:
@@ -47,13 +47,9 @@ class ScaledMap(tf_keras.layers.Layer):
         """Return the product."""
         return inputs * self.factor
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "per_channel": self.per_channel}
-
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
-class CopiedCells(tf_keras.layers.Layer):
+class CopiedCells(ConfiguredLayer):
     """Nearest-neighbour upsampling by whole factors, in operations that integer delegates run.
 
     XNNPACK has no nearest-neighbour resizing, and the Edge TPU's compiler refuses its newer versions; the
@@ -74,10 +70,6 @@ class CopiedCells(tf_keras.layers.Layer):
         (height, width, channels), (rows, columns) = inputs.shape[1:], self.factors
         wide = tf.reshape(tf.concat([inputs] * columns, 3), [-1, height, columns * width, channels])
         return tf.reshape(tf.concat([wide] * rows, 2), [-1, rows * height, columns * width, channels])
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "factors": self.factors}
 
 
 # Most inputs of XNNPACK's concatenation.

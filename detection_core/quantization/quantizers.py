@@ -27,6 +27,7 @@ SMALLEST_KERNEL = 1e-6
 LARGEST_BIAS = 2**28
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Clock:
     """Decides whether fake quantization has started.
 
@@ -37,8 +38,8 @@ class Clock:
         step: int64 [], the training loop's update counter; None for a network that is not trained.
     """
 
-    def __init__(self, delay: int, step: tf.Variable | None) -> None:
-        self.delay, self.step = delay, step
+    delay: int
+    step: tf.Variable | None
 
     def choose(self, quantized: tf.Tensor, plain: tf.Tensor, training: bool) -> tf.Tensor:
         """Return the quantized values; in training, the plain ones until the delay is over."""
@@ -184,16 +185,13 @@ def usable_range(low: Any, high: Any, options: QuantizationOptions) -> tuple[tf.
     return -high * (steps / (steps - 1)), high
 
 
+@dataclasses.dataclass(eq=False)
 class CallConfig(tfmot.quantization.keras.QuantizeConfig):
     """Tells the wrapper of a call to quantize its kernel, its output, or both."""
 
-    def __init__(
-        self,
-        weights: str,
-        kernel: tfmot.quantization.keras.quantizers.Quantizer | None,
-        output: tfmot.quantization.keras.quantizers.Quantizer | None,
-    ) -> None:
-        self.weights, self.kernel, self.output = weights, kernel, output
+    weights: str
+    kernel: tfmot.quantization.keras.quantizers.Quantizer | None
+    output: tfmot.quantization.keras.quantizers.Quantizer | None
 
     def get_weights_and_quantizers(self, layer: Any) -> list[tuple[Any, Any]]:
         """Return the kernel, if there is one."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 
@@ -62,8 +62,10 @@ class RewrittenDetector(Generic[D]):
         Raises:
             ModelError: if there is no batch, here and in all methods that take batches.
         """
-        prepared = (self.model.preprocess(pixels) for pixels in batches)
-        set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, prepared))
+        set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, self._prepared(batches)))
+
+    def _prepared(self, batches: Iterable[tf.Tensor]) -> Iterator[tf.Tensor]:
+        return map(self.model.preprocess, batches)
 
     def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
         """Equalise, calibrate and correct a network that will not be trained.
@@ -71,26 +73,22 @@ class RewrittenDetector(Generic[D]):
         Equalisation and bias correction are each kept only if they reduce the noise of the outputs.
         `batches` returns those of `calibrate`, from the start at each call.
         """
-
-        def prepared() -> Iterable[tf.Tensor]:
-            return (self.model.preprocess(pixels) for pixels in batches())
-
         meter = OutputNoise(self.folded, self.aware)
         self.calibrate(batches())
-        best = meter.decibels(prepared())
+        best = meter.decibels(self._prepared(batches()))
         weights = self.folded.network.get_weights()
-        if equalise(self.folded, prepared()):
+        if equalise(self.folded, self._prepared(batches())):
             copy_kernels(self.folded, self.aware)
             self.calibrate(batches())
-            equalised = meter.decibels(prepared())
+            equalised = meter.decibels(self._prepared(batches()))
             _say("channels equalised", best, equalised)
             if equalised < best:
                 self.folded.network.set_weights(weights)
                 copy_kernels(self.folded, self.aware)
                 self.calibrate(batches())
             best = max(best, equalised)
-        corrections = correct_biases(self.folded, self.aware, prepared())
-        corrected = meter.decibels(prepared())
+        corrections = correct_biases(self.folded, self.aware, self._prepared(batches()))
+        corrected = meter.decibels(self._prepared(batches()))
         _say("biases corrected", best, corrected)
         if corrected < best:
             copy_kernels(self.folded, self.aware)
@@ -99,7 +97,7 @@ class RewrittenDetector(Generic[D]):
 
     def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[quantization.LayerError]:
         """Measure the error of each layer's output in the order of the network; see `QuantizedDetector`."""
-        return layer_errors(self.folded, self.aware, (self.model.preprocess(pixels) for pixels in batches))
+        return layer_errors(self.folded, self.aware, self._prepared(batches))
 
     def groups(self) -> dict[str, list[str]]:
         """Return the parts of the network with their layers, in the order of the network."""
@@ -114,10 +112,8 @@ class RewrittenDetector(Generic[D]):
 
         Later measurements and float layers then use these weights.
         """
-        name = self.folded.network.name
-        network = strip_fake_quantization(self.aware.network, name=name, rounded=False)
-        folded = dataclasses.replace(self.folded, network=network)
-        return dataclasses.replace(self, folded=folded)
+        network = strip_fake_quantization(self.aware.network, name=self.folded.network.name, rounded=False)
+        return dataclasses.replace(self, folded=dataclasses.replace(self.folded, network=network))
 
     def without_fake_quantization(self) -> D:
         """Return the detector in float, with kernels rounded to the grid of their bits."""
@@ -158,7 +154,7 @@ class RewrittenDetector(Generic[D]):
 
     def check_ranges(self, batches: Iterable[tf.Tensor]) -> RangeCheck:
         """Compare the ranges with the quantized network's tensors; see `QuantizedDetector.check_ranges`."""
-        return check_ranges(self.aware, (self.model.preprocess(pixels) for pixels in batches))
+        return check_ranges(self.aware, self._prepared(batches))
 
     def describe(self, check: RangeCheck | None = None) -> quantization.Quantization:
         """Describe the quantization: settings, quantized tensors with their ranges, and float ones."""
