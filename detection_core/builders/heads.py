@@ -35,12 +35,11 @@ ACTIVATIONS = {
 }
 
 
-def _normal(class_name: str) -> Callable[[Any], InitializerOptions]:
-    def build(message: TruncatedNormalInitializer | RandomNormalInitializer) -> InitializerOptions:
-        arguments = {"mean": message.mean, "stddev": message.stddev}
-        return InitializerOptions(class_name=class_name, arguments=arguments)
-
-    return build
+def _normal(
+    class_name: str, message: TruncatedNormalInitializer | RandomNormalInitializer
+) -> InitializerOptions:
+    arguments = {"mean": message.mean, "stddev": message.stddev}
+    return InitializerOptions(class_name=class_name, arguments=arguments)
 
 
 def _variance_scaling(message: VarianceScalingInitializer) -> InitializerOptions:
@@ -59,9 +58,9 @@ def _by_name(name: str) -> InitializerOptions:
 
 
 INITIALIZERS: dict[str, Callable[[Any], InitializerOptions]] = {
-    "truncated_normal_initializer": _normal("TruncatedNormal"),
+    "truncated_normal_initializer": functools.partial(_normal, "TruncatedNormal"),
     "variance_scaling_initializer": _variance_scaling,
-    "random_normal_initializer": _normal("RandomNormal"),
+    "random_normal_initializer": functools.partial(_normal, "RandomNormal"),
     "keras_initializer_by_name": _by_name,
 }
 REGULARIZERS = {"l1_regularizer": "l1", "l2_regularizer": "l2"}

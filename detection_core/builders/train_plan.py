@@ -36,21 +36,16 @@ from detection_core.zoo.starting_points import ZOO
 
 
 def build_train_options(
-    train_config: TrainConfig,
-    *,
-    log_every: int = 20,
-    checkpoint_every: int = 0,
-    checkpoint_minutes: float = CHECKPOINT_MINUTES,
-    steps_per_call: int = 1,
+    train_config: TrainConfig, *, log_every: int = 20, checkpoint_minutes: float = CHECKPOINT_MINUTES
 ) -> TrainOptions:
     """Convert a checked `train_config` to the loop's options.
+
+    Checkpoints are a tenth of the training apart, at most 1000 steps.
 
     Args:
         train_config: the message; `build_optimizer` reads its optimizer.
         log_every: steps between reports.
-        checkpoint_every: steps between checkpoints; 0: a tenth of the training, at most 1000 steps.
         checkpoint_minutes: time after which one is written at any step; 0: by steps alone.
-        steps_per_call: updates per call of the compiled function.
 
     Raises:
         ConfigError: when the time is below 0.
@@ -66,8 +61,7 @@ def build_train_options(
         train_config,
         log_every=log_every,
         checkpoint_minutes=checkpoint_minutes,
-        checkpoint_every=checkpoint_every or max(1, min(1000, train_config.num_steps // 10)),
-        steps_per_call=steps_per_call,
+        checkpoint_every=max(1, min(1000, train_config.num_steps // 10)),
         precision=Precision.FLOAT32,
         histograms_every_steps=train_config.monitoring.histograms_every_steps,
     )

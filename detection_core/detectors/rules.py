@@ -19,7 +19,6 @@ Check = Callable[[Any, str], Iterator[Problem]]
 
 def no_problems(message: Any, path: str) -> Iterator[Problem]:
     """Find nothing; for messages whose fields do not depend on each other."""
-    del message, path
     yield from ()
 
 
@@ -129,7 +128,6 @@ class _MessageText(string.Formatter):
     """Formats a text in which `{path}` is the value of a message's field."""
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
-        del kwargs
         return field_value(args[0], field_name), field_name
 
 

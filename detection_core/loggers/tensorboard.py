@@ -23,8 +23,7 @@ class TensorBoardLogger(Logger):
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        native = files.opened_by_tensorflow(directory)
-        self._scratch = None if native else ScratchFolder()
+        self._scratch = None if files.opened_by_tensorflow(directory) else ScratchFolder()
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
@@ -51,7 +50,6 @@ class TensorBoardLogger(Logger):
 
     def close(self, status: Status) -> None:
         """Close the event files."""
-        del status
         for writer in self._writers.values():
             writer.close()
         if self._scratch is not None:

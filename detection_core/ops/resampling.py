@@ -41,19 +41,17 @@ def resize_masks(
     """Resize [G, H, W] with nearest neighbour; zero-sized masks are unchanged."""
     if masks.shape[1:] == [0, 0]:
         return masks
-    count = tf.shape(masks)[0]
 
     def resize() -> tf.Tensor:
-        images = masks[..., tf.newaxis]
-        resized = tf.raw_ops.ResizeNearestNeighbor(
-            images=images, size=size, align_corners=align_corners, half_pixel_centers=half_pixel_centers
-        )
-        return resized[..., 0]
+        return tf.raw_ops.ResizeNearestNeighbor(
+            images=masks[..., tf.newaxis],
+            size=size,
+            align_corners=align_corners,
+            half_pixel_centers=half_pixel_centers,
+        )[..., 0]
 
-    def empty() -> tf.Tensor:
-        return tf.zeros(tf.concat([[count], size], 0), masks.dtype)
-
-    resized = tf.cond(tf.size(masks) > 0, resize, empty)
+    empty = tf.concat([tf.shape(masks)[:1], size], 0)
+    resized = tf.cond(tf.size(masks) > 0, resize, lambda: tf.zeros(empty, masks.dtype))
     resized.set_shape([None, None, None])
     return resized
 

@@ -27,7 +27,6 @@ class Constant(Schedule):
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the rate, float32 []."""
-        del step
         return tf.constant(self.learning_rate, tf.float32)
 
 

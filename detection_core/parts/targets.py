@@ -199,24 +199,16 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
     implicit_class_weight: float = 1.0
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
-        """Compute the targets of a batch; anchors are as for `match`.
+        """Compute the targets of a batch; anchors are as for `match`, class_weights is float32 [B, A, C + 1].
 
-        An object without class scores was verified for its own class only.
+        An object's confidences are its class scores times its confidence. An object without class scores was
+        verified for its own class only.
         """
         if truth.class_scores.shape[-1] != 0:
             scores = truth.class_scores[..., -self.num_classes :]
         else:
             scores = tf.one_hot(truth.classes, self.num_classes, dtype=tf.float32)
         confidences = scores * truth.confidences[..., tf.newaxis]
-        return self.assign_confidences(anchors, truth, confidences)
-
-    def assign_confidences(
-        self, anchors: tf.Tensor, truth: GroundTruth, confidences: tf.Tensor
-    ) -> AnchorTargets:
-        """Compute the targets of a batch, whose classes are not used; class_weights is float32 [B, A, C + 1].
-
-        Confidences are float32 [B, G, C]; 1: verified present, -1: verified absent, 0: not verified.
-        """
         matched = tf.stop_gradient(self.match(anchors, truth))
         matched_confidences = gather_matched(confidences, matched, matched >= 0)
         targets = tf.cast(matched_confidences > 0.0, tf.float32)

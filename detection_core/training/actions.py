@@ -280,8 +280,7 @@ class ProfilerTrace(TrainingAction):
     def __init__(self, options: ProfileOptions, directory: str) -> None:
         self._first, self._end = options.first_step, options.first_step + options.steps
         self._directory = directory
-        native = files.opened_by_tensorflow(directory)
-        self._scratch = None if native else ScratchFolder()
+        self._scratch = None if files.opened_by_tensorflow(directory) else ScratchFolder()
         self._is_tracing = False
 
     def start(self, step: int) -> None:

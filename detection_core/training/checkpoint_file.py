@@ -71,9 +71,7 @@ def find_damage(prefix: str) -> str:
                     file.read(1)
         check_index(prefix)  # dimensions that overflow end the process in TensorFlow's reader
         return _content_damage(prefix)
-    except (FileNotFoundError, ModelError) as error:
-        return first_line(error)
-    except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+    except (FileNotFoundError, ModelError, tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
         return first_line(error)
 
 

@@ -62,8 +62,7 @@ class TrainingCheckpoints:
         _ = self._checkpoint.save_counter
         # TensorFlow's manager treats the folder's name as a pattern when it removes checkpoints. It could
         # remove those of another folder, so it removes none here.
-        native = files.opened_by_tensorflow(directory)
-        self._scratch = None if native else ScratchFolder()
+        self._scratch = None if files.opened_by_tensorflow(directory) else ScratchFolder()
         self._local = self._scratch.name if self._scratch else directory
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600

@@ -231,8 +231,7 @@ class _Loop:
     def _check(self) -> None:
         """Pass skipped updates to the actions, and stop where there are too many."""
         for update in self._guard.found():
-            notes = [action.skipped(update) for action in self.actions]
-            self._guard.refuse(update, "".join(notes))
+            self._guard.refuse(update, "".join([action.skipped(update) for action in self.actions]))
 
     def _validate(self, step: int) -> bool:
         """Validate the model if due; return whether it was.

@@ -71,11 +71,6 @@ class TrainOptions:
     seed: int = 0
     batch_size: int = 0
 
-    @property
-    def knows_stages(self) -> bool:
-        """Whether the stages of the backbone are trained differently."""
-        return self.backbone_rate_decay != 1.0 or self.freeze_backbone_stages > 0
-
     def __post_init__(self) -> None:
         for name in ("num_steps", "log_every", "checkpoint_every", "checkpoints_to_keep", "steps_per_call"):
             if getattr(self, name) < 1:

@@ -100,9 +100,9 @@ class TrainState:
         self.losses: Losses = model.losses
         self.optimization = optimization
         self.step = new_step() if step is None else step
-        networks = model.networks.values() if options.knows_stages else ()
-        self.variables = trained_variables(model.trainable_variables, options, networks)
         decay = options.backbone_rate_decay
+        networks = model.networks.values() if decay != 1.0 or options.freeze_backbone_stages else ()
+        self.variables = trained_variables(model.trainable_variables, options, networks)
         self.rate_factors = (
             rate_factors(self.variables, backbone_stages(networks), decay) if decay != 1.0 else ()
         )

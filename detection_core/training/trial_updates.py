@@ -1,7 +1,6 @@
 """Out-of-memory errors, and trial updates that find how many parts a batch must be split into."""
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Callable, Iterator
 
@@ -31,8 +30,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether memory for a tensor ran out; TensorFlow raises the same class for a full disk."""
     if isinstance(error, _KINDS_OF_CUDA):
         return _OF_CUDA.search(str(error)) is not None
-    kinds = (MemoryError, tf.errors.ResourceExhaustedError)
-    return isinstance(error, kinds) and as_user_error(error) is None
+    return isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)) and as_user_error(error) is None
 
 
 def too_large(error: BaseException, options: TrainOptions) -> BatchTooLargeError:
@@ -108,6 +106,6 @@ class TrialUpdates:
         state = state.with_losses(self.losses or state.losses)
         update = compile_steps(state, options, lambda outputs: None)
         batches = iter(distributed(self.make_dataset, 0))
-        for _ in itertools.repeat(None, 2):
+        for _ in range(2):
             outputs = update(batches, tf.constant(1))
         outputs.learning_rate.numpy()  # wait for the device

@@ -121,8 +121,7 @@ class Validation:
 
     def start(self, step: int) -> None:
         """Load results up to the starting step, later ones come again; ContractError if unreadable."""
-        found = VALIDATIONS.read(self._folder)
-        self._lines = [line for line in found if line.step <= step]
+        self._lines = [line for line in VALIDATIONS.read(self._folder) if line.step <= step]
         self._checked_at = time.monotonic()
         if self._worker.is_chief:
             self._write()

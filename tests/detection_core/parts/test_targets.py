@@ -179,10 +179,9 @@ def test_golden_confidences(*, background):
         np.stack([inputs[f"{kind}_0"], inputs[f"{kind}_1"]])
         for kind in ("gt_boxes", "weights", "confidences")
     )
-    truth = new_truth(tf.constant(boxes), tf.zeros([2, 2], tf.int32), weights=tf.constant(weights))
-    found = _confidence_assigner(background, weight=0.3).assign_confidences(
-        tf.constant(inputs["anchors"]), truth, tf.constant(confidences[..., int(background) :])
-    )
+    fields = {"weights": tf.constant(weights), "class_scores": tf.constant(confidences)}
+    truth = new_truth(tf.constant(boxes), tf.zeros([2, 2], tf.int32), **fields)
+    found = _confidence_assigner(background, weight=0.3).assign(tf.constant(inputs["anchors"]), truth)
     np.testing.assert_array_equal(found.matched, outputs["match"])
     np.testing.assert_allclose(found.class_targets, outputs["cls_targets"], **TOLERANCE)
     np.testing.assert_allclose(found.class_weights, outputs["cls_weights"], **TOLERANCE)
