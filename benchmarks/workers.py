@@ -30,6 +30,12 @@ from benchmarks.results import ROOT, add_keep, keep
 
 CONFIG = ROOT / "benchmarks" / "ssd_mobilenet_v2_fpnlite.config"
 _IMAGES, _OBJECTS = 16, 4
+_TRAINING = """
+train_config {
+  batch_size: 8 num_steps: 8 max_number_of_boxes: 10
+  optimizer { momentum_optimizer { learning_rate { constant_learning_rate { learning_rate: 0.001 } } } }
+}
+"""
 
 
 def write_examples(folder: Path, size: int) -> None:
@@ -89,10 +95,11 @@ def cpu_seconds(folder: Path, workers: int, steps: int, batch: int) -> float:
             if workers > 1:
                 task = {"type": "worker", "index": place}
                 environment["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            running.append(subprocess.Popen(command, cwd=ROOT, env=environment, **quiet))
+            with Path(work, f"log-{place}").open("wb") as log:
+                running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log))
         codes = [process.wait() for process in running]
-    assert not any(codes), f"{workers} workers ended with {codes}"
+        said = Path(work, "log-0").read_text(errors="replace")[-2000:]
+    assert not any(codes), f"{workers} workers ended with {codes}: {said}"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -115,7 +122,7 @@ def main() -> None:
         folder = Path(name)
         write_examples(folder / "examples", arguments.size)
         (folder / "config").mkdir()
-        (folder / "config" / "pipeline.config").write_text(CONFIG.read_text())
+        (folder / "config" / "pipeline.config").write_text(CONFIG.read_text() + _TRAINING)
         for turn in range(arguments.turns):
             for workers, costs in found.items():
                 spent = [cpu_seconds(folder, workers, steps, arguments.batch) for steps in (few, many)]
