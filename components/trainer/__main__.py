@@ -15,9 +15,8 @@ if __name__ == "__main__":
         nodes = TrainingNodes.from_text(os.environ[NODES])
         main(TrainerJob, functools.partial(train_on_nodes, nodes=nodes))
     use_onednn()
-    # They import TensorFlow.
-    from components.trainer.nodes.worker import progress_reporter, set_tf_config
-    from components.trainer.run import run
+    # It imports TensorFlow.
+    from components.trainer.nodes.worker import set_tf_config, train_in_pod
 
     set_tf_config()
-    main(TrainerJob, functools.partial(run, progress=progress_reporter()))
+    main(TrainerJob, train_in_pod)

@@ -1,5 +1,6 @@
-"""A pod of a TrainJob: where the other ones are, and how far the training is."""
+"""A pod that trains: where the other ones are, how far the training is, and results on an object store."""
 
+import dataclasses
 import datetime
 import json
 import os
@@ -9,10 +10,15 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from component_specs import TrainerJob
+from component_specs.annotations import job_fields
 from components.trainer.nodes.job_manifest import PORT, WORKERS
+from components.trainer.run import run
 from detection_core.loggers.base import Logger
 from detection_core.loggers.open_loggers import BackgroundLogger
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
+from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.training.distribution import this_worker
 
 _EVERY = 5.0
@@ -33,6 +39,22 @@ def set_tf_config() -> None:
     addresses = [f"{group}-{place}.{jobset}:{PORT}" for place in range(int(os.environ[WORKERS]))]
     task = {"type": "worker", "index": int(os.environ["JOB_COMPLETION_INDEX"])}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
+
+
+def train_in_pod(job: TrainerJob) -> dict[str, Any]:
+    """Train as `run` does; the chief then copies outputs to those places that are on an object store.
+
+    TensorFlow writes a SavedModel to this machine alone.
+    """
+    places: dict[str, str] = {name: getattr(job, name) for name in job_fields(TrainerJob).outputs}
+    remote = {name: path for name, path in places.items() if files.is_remote(path)}
+    with ScratchFolder() as folder:
+        local: dict[str, Any] = {name: files.join(folder, name) for name in remote}
+        properties = run(dataclasses.replace(job, **local), progress=progress_reporter())
+        if this_worker().is_chief:
+            for name, path in remote.items():
+                files.copy_tree(local[name], path)
+    return properties
 
 
 def progress_reporter() -> Reporter | None:

@@ -2,12 +2,16 @@ import json
 
 import pytest
 
+from component_specs import TrainerJob
 from components.trainer.nodes import worker
 from components.trainer.nodes.job_manifest import WORKERS
 from detection_core.progress import ProgressUpdate
+from detection_core.storage import files
 from detection_core.training.distribution import this_worker
+from tests.support.cases import cases
 from tests.support.certificate import self_signed
 from tests.support.local_server import LocalServer
+from tests.support.object_store import s3_server
 
 JOBSET = {
     "JOBSET_NAME": "detflow-1",
@@ -87,6 +91,25 @@ def test_the_chief_tells_kubeflow_trainer_how_far_it_is_and_training_goes_on_wit
     assert last["progressPercentage"] == 100
     assert {r.headers["authorization"] for r in asked} == {"Bearer renewed"}
     assert {r.method for r in asked} == {"POST"}
+
+
+@cases((0, ["model", "model_run"]), (1, []))
+def test_the_chief_copies_results_to_an_object_store(pod, tmp_path, *, place, copied):
+    def run(job, progress):
+        assert progress is None and not files.is_remote(job.model)
+        for folder in (job.model, job.model_run):
+            files.write_text(files.join(folder, "made"), "by TensorFlow")
+        return {"steps": 7}
+
+    pod.setattr(worker, "run", run)
+    pod.setenv("JOB_COMPLETION_INDEX", str(place))
+    pod.delenv("TF_CONFIG", raising=False)
+    worker.set_tf_config()
+    with s3_server() as bucket:
+        folders = {name: f"{bucket}/{name}" for name in ("model", "model_run")}
+        job = TrainerJob(examples="e", pipeline_config="c", work_dir="w", **folders)
+        assert worker.train_in_pod(job) == {"steps": 7}
+        assert [name for name in folders if files.exists(f"{bucket}/{name}/made")] == copied
 
 
 def test_a_status_server_that_is_gone_costs_a_warning(pod, tmp_path, caplog):
