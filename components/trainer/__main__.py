@@ -5,7 +5,7 @@ import os
 
 from component_specs import TrainerJob
 from component_specs.trainer import NODES, TrainingNodes
-from components.runtime.container import main
+from components.runtime.container import log_to_stderr, main
 from detection_core.training.kernels import use_onednn
 
 if __name__ == "__main__":
@@ -15,7 +15,8 @@ if __name__ == "__main__":
         nodes = TrainingNodes.from_text(os.environ[NODES])
         main(TrainerJob, functools.partial(train_on_nodes, nodes=nodes))
     use_onednn()
-    # It imports TensorFlow.
+    # It imports TensorFlow, which writes its lines a second time unless there is a log.
+    log_to_stderr()
     from components.trainer.nodes.worker import set_tf_config, train_in_pod
 
     set_tf_config()

@@ -108,16 +108,21 @@ def read_records(file: tf.Tensor | RecordFile) -> tf.data.Dataset:
 
 
 def count_records(file: RecordFile) -> int:
-    """Count the records of one file, reading only the lengths of an uncompressed local one.
+    """Count the records of one file by their lengths, in the local copy of a remote one.
 
-    For a listed shard, the manifest gives the number.
+    For a listed shard, the manifest gives the number. No operation of TensorFlow is used here: several
+    workers need their strategy before the first one.
 
     Raises:
         DataError: when the file ends inside a record or is not a TFRecord file.
     """
     if isinstance(file, Shard):
         return file.examples
-    return check_records(file) if files.is_remote(file) else count_local_records(file)
+    path = shard_cache().fetch(file) if files.is_remote(file) else file
+    try:
+        return count_local_records(path)
+    except DataError as error:
+        raise DataError(error.message, where=error.where.replace(path, file)) from error
 
 
 def check_records(file: RecordFile) -> int:

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import json
+import logging
 import os
 import ssl
 import time
@@ -46,6 +47,9 @@ def train_in_pod(job: TrainerJob) -> dict[str, Any]:
 
     TensorFlow writes a SavedModel to this machine alone.
     """
+    if this_worker().count > 1:
+        # It logs each reduction that it traces, hundreds of lines.
+        logging.getLogger("tensorflow").setLevel(logging.WARNING)
     places: dict[str, str] = {name: getattr(job, name) for name in job_fields(TrainerJob).outputs}
     remote = {name: path for name, path in places.items() if files.is_remote(path)}
     with ScratchFolder() as folder:

@@ -1,17 +1,23 @@
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 from component_specs import TrainerJob
 from components.trainer.nodes import worker
 from components.trainer.nodes.job_manifest import WORKERS
+from detection_core.artifacts.detector import holds_saved_model
+from detection_core.artifacts.model_run import TRAIN_REPORT
 from detection_core.progress import ProgressUpdate
 from detection_core.storage import files
 from detection_core.training.distribution import this_worker
 from tests.support.cases import cases
 from tests.support.certificate import self_signed
-from tests.support.local_server import LocalServer
+from tests.support.local_server import LocalServer, free_port
 from tests.support.object_store import s3_server
+from tests.support.tiny_training import config_text, write_examples
 
 JOBSET = {
     "JOBSET_NAME": "detflow-1",
@@ -121,3 +127,31 @@ def test_a_status_server_that_is_gone_costs_a_warning(pod, tmp_path, caplog):
     report = worker.progress_reporter()
     report(update(400))
     assert "Kubeflow Trainer cannot be reached" in caplog.text
+
+
+@pytest.mark.slow
+def test_two_workers_train_with_inputs_and_results_on_an_object_store(tmp_path):
+    write_examples(tmp_path / "examples")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "pipeline.config").write_text(config_text(4))
+    addresses = [f"localhost:{free_port()}" for _ in range(2)]
+    with s3_server() as bucket:
+        for name in ("examples", "config"):
+            files.copy_tree(str(tmp_path / name), f"{bucket}/{name}")
+        paths = {"examples": "examples", "pipeline_config": "config", "work_dir": "work"}
+        paths |= {"model": "model", "model_run": "model_run"}
+        command = [sys.executable, "-m", "components.trainer"]
+        command += [f"--{name}={bucket}/{path}" for name, path in paths.items()]
+        running = []
+        for place in range(2):
+            task = {"type": "worker", "index": place}
+            config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+            piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+            running.append(subprocess.Popen(command, env={**os.environ, "TF_CONFIG": config}, **piped))
+        printed = [process.communicate(timeout=300)[0] for process in running]
+        assert [process.returncode for process in running] == [0, 0], printed
+        assert all("INFO:tensorflow" not in text and "all_reduce" not in text for text in printed)
+        files.copy_tree(f"{bucket}/model", str(tmp_path / "model"))
+        files.copy_tree(f"{bucket}/model_run", str(tmp_path / "model_run"))
+    assert holds_saved_model(str(tmp_path / "model"))
+    assert TRAIN_REPORT.read(str(tmp_path / "model_run")).steps == 4
