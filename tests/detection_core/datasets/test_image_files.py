@@ -210,7 +210,7 @@ def test_images_that_nobody_annotated_and_lists_of_something_else_are_no_split(t
 
 def test_the_shortest_name_of_a_list_is_meant_and_trainval_where_there_is_no_other(tmp_path):
     WRITERS["coco"](tmp_path)
-    lists = {"cat_train.txt": "a 1\nb -1\n", "cat_test.txt": "c -1\n", "trainval.txt": "a\nb\n"}
+    lists = {"cat_train.txt": "a 1\n", "cat_test.txt": "c -1\n", "trainval.txt": "a\nb\n"}
     write_files(tmp_path / "ImageSets", lists)
     assert _ids(find_layout(str(tmp_path))) == {"train": ["a", "b"], "eval": ["c"]}
     write_files(tmp_path / "ImageSets", {"train.txt": "a\n", "val.txt": "b\n"})

@@ -151,14 +151,14 @@ def test_jpeg_tiles_keep_the_quality_of_the_image(tmp_path):
 def test_masks_and_keypoints_are_cut(tmp_path):
     triangle = Polygons([[40, 10, 80, 10, 40, 50]])
     corner = Polygons([[62, 0, 70, 0, 70, 40, 62, 40]])
-    points = [(42, 12, 2), (78, 12, 1), (0, 0, 0), (60, 60, 1)]
+    points = [(42, 12, 2), (78, 12, 1), (0, 0, 0), (60, 60, 1), (45, 0, 1)]
     objects = [
         AnnotatedObject("cat", (40, 10, 80, 50), mask=triangle, keypoints=points),
         AnnotatedObject("dog", (10, 0, 70, 40), mask=corner),
         AnnotatedObject("dog", (45, 45, 55, 55)),
     ]
     record, _ = write(tmp_path, objects)
-    found = cut(record, keypoints={"cat": ["nose", "tail", "ear", "paw"]})
+    found = cut(record, keypoints={"cat": ["nose", "tail", "ear", "paw", "tip"]})
     whole = [decode_mask_file(png) for png in found["a"]["image/object/mask"]]
     for name, features in found.items():
         if name != "a" and "image/object/mask" in features:
@@ -172,10 +172,10 @@ def test_masks_and_keypoints_are_cut(tmp_path):
     assert first["image/object/mask/weight"] == [1, 0, 0]
     assert first["image/object/is_crowd"] == [0, 1, 0]
     assert first["image/object/weight"] == [1, 0, 1]
-    # The tile's last column and row are in it.
-    assert first["image/object/keypoint/visibility"] == [2, 0, 0, 1] + [0] * 8
+    # A tile's first and last columns and rows are in it.
+    assert first["image/object/keypoint/visibility"] == [2, 0, 0, 1, 1] + [0] * 10
     second = found["a@45,0"]
-    assert second["image/object/keypoint/visibility"][:4] == [0, 1, 0, 1]
+    assert second["image/object/keypoint/visibility"][:5] == [0, 1, 0, 1, 1]
     np.testing.assert_allclose(second["image/object/keypoint/x"][1] * 60, 78 - 45, atol=1e-5)
 
 
