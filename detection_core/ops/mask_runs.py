@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from pycocotools import mask as coco_mask
 
 LEAST_MASK_SCORE = 0.5
 """A pixel belongs to the object if its mask score is higher, as in the Object Detection API."""
@@ -16,6 +15,8 @@ def encode_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
 
     Non-zero pixels belong to the object.
     """
+    from pycocotools import mask as coco_mask
+
     runs = [bytes(coco_mask.encode(np.asfortranarray(m != 0, np.uint8))["counts"]) for m in masks]
     return np.array(runs, object)
 
@@ -54,6 +55,8 @@ def _stretched(low: float, high: float, length: int, cells: int) -> tuple[int, n
 
 def decode_mask(counts: bytes, height: int, width: int) -> np.ndarray:
     """Decode run lengths to a mask, bool [height, width]."""
+    from pycocotools import mask as coco_mask
+
     return np.asarray(coco_mask.decode(as_coco(counts, height, width)), bool)
 
 
@@ -64,6 +67,8 @@ def as_coco(counts: bytes, height: int, width: int) -> dict[str, Any]:
 
 def mask_areas(masks: Sequence[bytes] | np.ndarray, height: int, width: int) -> np.ndarray:
     """Return the number of pixels of each mask, float64 [N]."""
+    from pycocotools import mask as coco_mask
+
     runs = [as_coco(counts, height, width) for counts in masks]
     # pycocotools fails for more than 255 masks at once.
     parts = [coco_mask.area(runs[first : first + 255]) for first in range(0, len(runs), 255)]
@@ -72,6 +77,8 @@ def mask_areas(masks: Sequence[bytes] | np.ndarray, height: int, width: int) -> 
 
 def mask_boxes(masks: Sequence[bytes] | np.ndarray, height: int, width: int) -> np.ndarray:
     """Return the boxes around masks, float64 [N, 4], x, y, width and height in pixels."""
+    from pycocotools import mask as coco_mask
+
     return np.asarray(coco_mask.toBbox([as_coco(counts, height, width) for counts in masks]), np.float64)
 
 
@@ -94,6 +101,8 @@ def mask_iou(
     Returns:
         float64 [D, G], in [0, 1].
     """
+    from pycocotools import mask as coco_mask
+
     if not len(detected) or not len(true):
         return np.zeros((len(detected), len(true)))
     runs = [[as_coco(counts, height, width) for counts in masks] for masks in (detected, true)]
