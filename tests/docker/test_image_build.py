@@ -1,16 +1,20 @@
 """docker/build with a few lines for Docker, bills of materials, and which images are built on or run."""
 
+import ast
 import json
 import os
 import re
 import subprocess
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.support.cases import cases
-from tests.support.lock_files import read_lock
+from tests.support.import_closure import PACKAGES
+from tests.support.lock_files import normalized, read_lock
 from tests.support.scripts import ROOT, load_script
 
 # What `docker` does here: inspects images of a folder, and remembers what it was asked.
@@ -177,3 +181,22 @@ def test_the_base_is_an_argument_without_a_default_that_moves_and_images_of_othe
         assert name in OURS or re.match(r"\d+\.\d+\.\d+", version) or "@sha256" in name, image
     page = (ROOT / "docs" / "kubeflow-cluster.md").read_text(encoding="utf-8")
     assert '- {name: tensorflow/serving, digest: "sha256:..."}' in page
+
+
+def test_the_images_of_steps_have_every_package_that_their_code_imports():
+    """Late imports, too: a step would end with a traceback where it first needs one."""
+    known, lacking = packages_distributions(), {}
+    locked = set(read_lock((ROOT / "requirements-image.lock").read_text(encoding="utf-8")))
+    for package in ("detection_core", "components", "component_specs"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+                for top in (
+                    {name.partition(".")[0] for name in names} - sys.stdlib_module_names - set(PACKAGES)
+                ):
+                    found = set(map(normalized, known.get(top, ())))
+                    if top in known and not found & locked and "optional" not in path.parts:
+                        lacking.setdefault(top, str(path.relative_to(ROOT)))
+    # A run on one machine, and the YAML of components.
+    assert lacking.keys() == {"tfx", "kfp"}, lacking
