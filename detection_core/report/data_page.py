@@ -10,11 +10,9 @@ from detection_core.artifacts import dataset_card
 from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES, AnchorMatches, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample
 from detection_core.artifacts.pictures import FOLDER, SAMPLE, SMALLEST, PictureEntry, list_pictures
-from detection_core.report import figures
 from detection_core.report.page import Picture, PictureBudget, render
 from detection_core.storage import files
 
-_EXAMPLES = 5
 _FINDING_BYTES = 1_500_000
 
 
@@ -24,11 +22,6 @@ class ShownFinding:
 
     finding: Finding
     pictures: Sequence[Picture]
-
-    @property
-    def rows(self) -> Sequence[FoundExample]:
-        """The listed examples."""
-        return self.finding.examples[:_EXAMPLES]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,12 +48,6 @@ class FindingsSummary:
         ]
 
     @property
-    def not_made(self) -> dict[str, str]:
-        """Skipped checks, each with the reason."""
-        made = ("passed", "warn", "stop")
-        return {name: how for name, how in self.found.checks.items() if how not in made}
-
-    @property
     def list(self) -> str:
         """Path of the complete list."""
         return FINDINGS.path("" if self.beside else self.folder)
@@ -80,7 +67,7 @@ def _ids(example: FoundExample) -> str:
     return f"{here} | {other.split}: {other.source_id}" if other else here
 
 
-_ROWS, _CLASSES = 50, 1_000
+_CLASSES = 1_000
 TRAIN = "train"
 
 
@@ -112,31 +99,6 @@ class DatasetSummary:
         """The splits, `train` first."""
         return dict(sorted(self.card.splits.items(), key=lambda item: item[0] != TRAIN))
 
-    @property
-    def charts(self) -> list[figures.Chart]:
-        """Charts of the boxes; empty if unknown."""
-        return figures.profile_charts(self.profiles.splits) if self.profiles else []
-
-    @property
-    def maps(self) -> list[figures.HeatMap]:
-        """Maps of the boxes; empty if unknown."""
-        return figures.profile_maps(self.profiles.splits) if self.profiles else []
-
-    @property
-    def anchor_charts(self) -> list[figures.Chart]:
-        """Charts of the anchors' fit; empty if unknown."""
-        return figures.anchor_charts(self.anchors) if self.anchors else []
-
-    @property
-    def anchor_maps(self) -> list[figures.HeatMap]:
-        """Maps of boxes and anchors; empty if unknown."""
-        return figures.anchor_maps(self.anchors) if self.anchors else []
-
-    @functools.cached_property
-    def most_objects(self) -> int:
-        """Objects of the most frequent class, at least 1: the value of a full-width bar."""
-        return max((c.objects for c in self.card.classes), default=0) or 1
-
     @functools.cached_property
     def classes(self) -> Sequence[dataset_card.ClassCard]:
         """The listed classes, in order: all, or in large sets those with the most objects."""
@@ -145,21 +107,6 @@ class DatasetSummary:
             return found
         most = heapq.nlargest(_CLASSES, range(len(found)), key=lambda index: (found[index].objects, -index))
         return [found[index] for index in sorted(most)]
-
-    @property
-    def more_classes(self) -> int:
-        """Number of unlisted classes."""
-        return len(self.card.classes) - len(self.classes)
-
-    @property
-    def rows(self) -> Sequence[dataset_card.QuarantinedEntry]:
-        """The listed entries."""
-        return self.quarantined[:_ROWS]
-
-    @property
-    def more_rows(self) -> int:
-        """Number of unlisted entries."""
-        return max(0, len(self.quarantined) - _ROWS)
 
     @property
     def list(self) -> str:

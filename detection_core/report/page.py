@@ -12,6 +12,7 @@ from detection_core.artifacts.box_profile import Histogram
 from detection_core.artifacts.detection_statistics import ComparedProperty, Monitoring
 from detection_core.artifacts.pictures import KINDS, PictureEntry, list_pictures
 from detection_core.redaction import visible
+from detection_core.report import figures
 from detection_core.report.figures import Chart, bar_chart
 
 CONTENT_SECURITY_POLICY = (
@@ -47,7 +48,7 @@ def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] =
     )
     filters = (duration, metric, signed, size, thousands, moment)
     environment.filters |= {function.__name__: function for function in filters}
-    environment.globals |= {"policy": CONTENT_SECURITY_POLICY, "zip": zip}
+    environment.globals |= {"policy": CONTENT_SECURITY_POLICY, "zip": zip, "charts": figures}
     try:
         return str(environment.get_template(template).render(context))
     except jinja2.TemplateError as error:

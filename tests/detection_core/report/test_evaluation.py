@@ -84,17 +84,20 @@ def test_slices_are_rows_of_each_shape_that_is_measured():
 def test_what_is_too_much_for_a_page_is_counted():
     rows = [QuarantinedEntry(split="train", record=str(i)) for i in range(60)]
     summary = DatasetSummary(card=DatasetCard(), quarantined=rows, folder="/e")
-    assert (len(summary.rows), summary.more_rows, summary.most_objects) == (50, 10, 1)
-    assert summary.list == "/e/quarantine.jsonl"
-    assert DatasetSummary(card=DatasetCard(classes=[ClassCard(name="a", objects=7)])).most_objects == 7
+    page = render("dataset_page.html", {"dataset": summary})
+    assert page.count("<td>train</td>") == 50 and "10 more in <code>/e/quarantine.jsonl</code>" in page
     classes = [ClassCard(id=n + 1, name=f"c{n}", objects=n % 1500) for n in range(3000)]
     summary = DatasetSummary(card=DatasetCard(classes=classes))
-    assert (len(summary.classes), summary.more_classes) == (1000, 2000)
+    assert len(summary.classes) == 1000
     assert {c.objects for c in summary.classes} == set(range(1000, 1500))
     assert list(summary.classes) == sorted(summary.classes, key=lambda c: c.id)
-    assert summary.most_objects == vars(summary)["most_objects"] == 1499  # asked for by each row
-    few = DatasetSummary(card=DatasetCard(classes=classes[:3]))
-    assert (list(few.classes), few.more_classes) == (classes[:3], 0)
+    page = render("dataset_page.html", {"dataset": summary})
+    assert "2\u202f000 classes with fewer objects" in page
+    assert (page.count("width:100%"), page.count("width:67%")) == (16, 24)  # of 1,499 objects, rounded
+    few = DatasetSummary(card=DatasetCard(classes=classes[:1]))
+    assert list(few.classes) == classes[:1] and "more in" not in page
+    page = render("dataset_page.html", {"dataset": few})
+    assert "width:0%" in page and "with fewer objects" not in page
 
 
 def test_samples_are_embedded_by_class_within_the_budget(tmp_path):
@@ -156,7 +159,7 @@ def test_a_picture_is_a_name_in_its_folder_and_a_jpeg_file(tmp_path):
         assert _summary(tmp_path, picture=name).shown[0].pictures == [], name
     summary = _summary(tmp_path)
     (tmp_path / "pictures" / "000.jpg").write_bytes(b"<script>")
-    assert summary.shown[0].pictures == [] and summary.shown[0].rows
+    assert summary.shown[0].pictures == [] and summary.shown[0].finding.examples
 
 
 def test_the_page_has_every_figure_and_escapes_what_it_shows():
