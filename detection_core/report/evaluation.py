@@ -40,8 +40,6 @@ _MAPS = {
 }
 """Shape in words to its mAP."""
 
-MATRIX_LABELS = 32
-"""Maximum labels of a readable confusion matrix."""
 
 Metrics = Mapping[str, float | None]
 
@@ -71,14 +69,6 @@ class EvaluationSummary:
     left_out: int = 0
 
     @property
-    def verdicts(self) -> list[evaluation.ThresholdVerdict]:
-        """Verdicts on thresholds; the text omits the metric's name, which stands beside it."""
-        return [
-            dataclasses.replace(verdict, text=verdict.text.removeprefix(f"{verdict.metric} "))
-            for verdict in self.report.thresholds
-        ]
-
-    @property
     def slices(self) -> list[dict[str, Any]]:
         """Rows of the table of slices, one for each shape whose mAP is measured."""
         found, report = [], self.report
@@ -89,11 +79,6 @@ class EvaluationSummary:
                 row |= {"map": report.metrics.get(metric), "interval": report.intervals.get(metric)}
                 found += [row] * (metric in report.metrics)
         return found
-
-    @property
-    def confusion(self) -> dict[str, Any] | None:
-        """The confusion matrix with percentages per row; None if it is too large."""
-        return _confusion(self.curves.confusion) if self.curves else None
 
 
 def metric_table(
@@ -128,18 +113,3 @@ def curve_chart(curves: evaluation.Curves, title: str) -> tuple[Chart | None, in
     title = f"Precision over recall at IoU .50{of_masks}, {title.lower()}; AP beside the class"
     chart = line_chart(title, "recall", lines, unit_square=True) if lines else None
     return chart, len(drawn) - len(kept)
-
-
-def _confusion(confusion: evaluation.Confusion | None) -> dict[str, Any] | None:
-    """Return the matrix with each count as a percentage of its row, for the cell's shade."""
-    if not confusion or len(confusion.labels) > MATRIX_LABELS:
-        return None
-    rows = []
-    for k, (label, counts) in enumerate(zip(confusion.labels, confusion.matrix, strict=True)):
-        total = max(sum(counts), 1)
-        cells = [
-            {"count": count, "percent": round(100 * count / total), "right": k == j}
-            for j, count in enumerate(counts)
-        ]
-        rows.append({"label": label, "cells": cells})
-    return {"labels": confusion.labels, "rows": rows}

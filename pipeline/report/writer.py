@@ -4,7 +4,7 @@ import dataclasses
 import datetime
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,16 +15,16 @@ from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, SHAPE_MAP_50, EvalReport
 from detection_core.artifacts.json_file import JsonFile
-from detection_core.artifacts.parity import PARITY, ParityReport
+from detection_core.artifacts.parity import PARITY
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE, PictureEntry, list_pictures
-from detection_core.artifacts.published import PUSHED, PushReport
+from detection_core.artifacts.published import PUSHED
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.redaction import redact
 from detection_core.report import data_page
 from detection_core.report.evaluation import EvaluationSummary, Metrics, curve_chart, metric_table
 from detection_core.report.figures import Chart, Line, line_chart
-from detection_core.report.page import Picture, PictureBudget, metric, render, seconds_between, size
+from detection_core.report.page import Picture, PictureBudget, render, seconds_between
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -96,7 +96,6 @@ def render_report(run: RunInfo) -> str:
 def _context(run: RunInfo) -> dict[str, Any]:
     evaluated = evaluations(run, PictureBudget())
     parity = PARITY.find_usable(folder_of(run, "tflite_exporter", "parity"))
-    pushed = PUSHED.find_usable(folder_of(run, "pusher", "pushed_model"))
     columns = [*metric_columns(evaluated), *((f.file, f.metrics) for f in (parity.files if parity else ()))]
 
     def read(make: Callable[[RunInfo], Any], component: str, otherwise: Any = None) -> Any:
@@ -106,13 +105,13 @@ def _context(run: RunInfo) -> dict[str, Any]:
         "run": dataclasses.asdict(run),
         "reload_seconds": RELOAD_SECONDS if run.status == "running" else 0,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "steps": step_summary(run),
-        "headline": _headline(run, pushed),
-        "tiles": unless_damaged(lambda: list(_tiles(evaluated, parity)), "what is measured", []),
+        "seconds": seconds_between(run.started, run.finished) or sum(s.seconds for s in run.steps),
+        "pushed": PUSHED.find_usable(folder_of(run, "pusher", "pushed_model")),
         "evaluations": evaluated,
         "metric_table": metric_table(columns) if columns else None,
         "map_50": MAP_50,
         "map_all": MAP,
+        "shape_map_50": SHAPE_MAP_50,
         "trainings": read(trainings, "trainer", []),
         "dataset": read(_dataset, "example_gen"),
         "validation": read(_validation, "data_validator"),
@@ -145,62 +144,6 @@ def _validation(run: RunInfo) -> data_page.FindingsSummary | None:
     folder = folder_of(run, "data_validator", "anomalies")
     found = FINDINGS.find_usable(folder)
     return data_page.FindingsSummary(found=found, folder=folder) if found else None
-
-
-def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
-    failed = [s for s in run.steps if s.state == "failed"]
-    if failed:
-        return {"tone": "bad", "text": f"Failed at {failed[0].id}", "why": failed[0].error}
-    if run.status != "succeeded":
-        tone = "neutral" if run.status == "running" else "bad"
-        return {"tone": tone, "text": run.status.capitalize(), "why": ""}
-    if pushed is None:
-        return {"tone": "neutral", "text": "Succeeded; nothing was to be published", "why": ""}
-    why = "; ".join(str(r) for r in pushed.reasons)
-    if pushed.pushed:
-        return {"tone": "good", "text": f"Published as version {pushed.version}", "why": why}
-    return {"tone": "neutral", "text": "Not published", "why": why}
-
-
-def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> Iterator[dict[str, str]]:
-    for entry in evaluated:
-        metrics, images = entry.report.metrics, f"{entry.report.images} images of {entry.report.split}"
-        yield {
-            "name": f"{entry.title}, mAP@.50",
-            "value": metric(metrics.get(MAP_50)),
-            "note": f"mAP {metric(metrics.get(MAP))}, {images}",
-        }
-        yield from (
-            {"name": f"{entry.title}, {what} mAP@.50", "value": metric(metrics[name]), "note": images}
-            for what, name in SHAPE_MAP_50.items()
-            if name in metrics
-        )
-    for file in parity.files if parity else []:
-        speed = "".join(f", {ms:.1f} ms on {n} core{'s' * (n > 1)}" for n, ms in file.latencies[:1])
-        shapes = "".join(
-            f"{what} {metric(file.metrics[name])}, "
-            for what, name in SHAPE_MAP_50.items()
-            if name in file.metrics
-        )
-        yield {
-            "name": f"{file.file}, mAP@.50",
-            "value": metric(file.metrics.get(MAP_50)),
-            "note": f"{shapes}{size(file.size_bytes)}{speed}",
-        }
-
-
-def step_summary(run: RunInfo) -> dict[str, Any]:
-    """Return the steps with their time in percent of the longest one's, and the total time."""
-    longest = max((s.seconds for s in run.steps), default=0.0) or 1.0
-    rows = [{**dataclasses.asdict(s), "percent": round(100 * s.seconds / longest)} for s in run.steps]
-    states = [s.state for s in run.steps]
-    return {
-        "rows": rows,
-        "seconds": seconds_between(run.started, run.finished) or sum(s.seconds for s in run.steps),
-        "executed": states.count("executed"),
-        "cached": states.count("cached"),
-        "failed": states.count("failed"),
-    }
 
 
 TITLES = {"evaluator": "Float detector", "quantized_evaluator": "Quantized detector"}
