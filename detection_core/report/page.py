@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
 
 
 def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] = ()) -> str:
-    """Render a page; every value of the context is escaped, and templates mark none as safe.
+    """Render a page; every value of an HTML page is escaped, and templates mark none as safe.
 
     Templates are searched in `folders` first, then in this package.
 
@@ -40,7 +40,7 @@ def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] =
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, TEMPLATES]),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
