@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
 
 
 def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] = ()) -> str:
-    """Render a page; every value of an HTML page is escaped, and templates mark none as safe.
+    """Render a text; in HTML every value is escaped and made visible, and templates mark none as safe.
 
     Templates are searched in `folders` first, then in this package.
 
@@ -44,7 +44,7 @@ def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] =
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
-        finalize=_visible_text,
+        finalize=_visible_text if template.endswith(".html") else None,
     )
     filters = (duration, metric, signed, size, thousands, moment)
     environment.filters |= {function.__name__: function for function in filters}

@@ -1,10 +1,12 @@
 """Export a schedule as a systemd timer."""
 
 import itertools
+import os
 import shlex
 from collections.abc import Sequence
 
 from detection_core.errors import ConfigError
+from detection_core.report.page import render
 from pipeline.schedule.trigger import Cron, CronField, Trigger
 
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
@@ -30,32 +32,8 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
     else:
         seconds = trigger.interval_seconds
         when = [f"OnActiveSec={seconds}", f"OnUnitActiveSec={seconds}", "AccuracySec=1s"]
-    service = [
-        f"# {name}.service",
-        "[Unit]",
-        f"Description=One run of the workflow {name}",
-        "",
-        "[Service]",
-        "Type=oneshot",
-        f"WorkingDirectory={_specifiers(folder)}",
-        f"ExecStart={_specifiers(shlex.join(command))}",
-        # On SIGINT Python ends cleanly: the run is recorded as stopped, and the next one resumes it.
-        "KillSignal=SIGINT",
-        "SuccessExitStatus=130",
-    ]
-    timer = [
-        f"# {name}.timer",
-        "[Unit]",
-        f"Description=When the workflow {name} runs",
-        "",
-        "[Timer]",
-        *when,
-        "Persistent=false",
-        "",
-        "[Install]",
-        "WantedBy=timers.target",
-    ]
-    return "\n".join([*service, "", *timer])
+    texts = {"folder": _specifiers(folder), "command": _specifiers(shlex.join(command))}
+    return render("systemd.txt", {"name": name, "when": when, **texts}, folders=(os.path.dirname(__file__),))
 
 
 def calendar_events(cron: Cron) -> list[str]:
