@@ -198,46 +198,12 @@ class Evaluation:
         )
 
 
-def evaluate(
-    *,
-    model_path: str,
-    truth: TruthSource,
-    label_map: LabelMap,
-    evaluation_dir: str,
-    baseline_path: str = "",
-    options: EvaluateOptions | None = None,
-) -> EvalReport:
-    """Measure a detector and write `metrics.json`, `curves.json` and `pictures/`.
-
-    Only detections are kept in memory. The baseline runs in the same pass, on the same images.
-
-    Args:
-        model_path: a detector folder, a SavedModel, a frozen graph (.pb), a .tflite or .onnx file, or the
-            folder of an ensemble. Also a .json file of detections in COCO's results format, see
-            `evaluation.coco_results`.
-        truth: yields the images and their ground truth.
-        label_map: classes of the ground truth and of the detector.
-        evaluation_dir: folder to write; an existing one is replaced.
-        baseline_path: a detector to compare with; "" for none.
-        options: metrics, thresholds and pictures.
-
-    Raises:
-        ConfigError: for a threshold on an unknown metric; names the nearest metric.
-        ModelError: if a detector cannot be run or returns NaN or infinity.
-        DataError: if there is no image.
-    """
-    categories = {c + FIRST_CLASS: c for c in label_map.classes}
-    return _plan(
-        model_path, baseline_path, categories, truth, label_map, evaluation_dir, options or EvaluateOptions()
-    ).run()
-
-
 def is_results(path: str) -> bool:
     """Return whether a path names COCO results instead of a detector."""
     return path.lower().endswith(".json")
 
 
-def _plan(
+def plan_for_truth(
     model_path: str,
     baseline_path: str,
     categories: Mapping[int, int],
@@ -246,7 +212,10 @@ def _plan(
     evaluation_dir: str,
     options: EvaluateOptions,
 ) -> Evaluation:
-    """Plan what `evaluate` does. Unknown metrics are refused before a detector is loaded."""
+    """Plan to measure a detector on any ground truth; see `Evaluation` and `plan_evaluation`.
+
+    Unknown metrics are refused before a detector is loaded.
+    """
     if options.tiles and any(map(is_results, filter(None, (model_path, baseline_path)))):
         raise ConfigError("expected detectors to run on tiles, found detections (.json)", where="tiles")
     note = _why_not_comparable(baseline_path, label_map.class_names) if baseline_path else ""
@@ -285,12 +254,14 @@ def plan_evaluation(
     """Plan to measure a detector on the first `eval_input_reader` of a config, as its `eval_config` says.
 
     Args:
-        model_path: as in `evaluate`.
-        evaluation_dir: as in `evaluate`.
+        model_path: a detector folder, a SavedModel, a frozen graph (.pb), a .tflite or .onnx file, or the
+            folder of an ensemble. Also a .json file of detections in COCO's results format, see
+            `evaluation.coco_results`.
+        evaluation_dir: folder to write; an existing one is replaced.
         config: None: the model's own config.
         examples_dir: folder of examples in ExampleGen's layout, to measure on the split of the options; "":
             the records that the config names.
-        baseline_path: as in `evaluate`.
+        baseline_path: a detector to compare with; "" for none.
         options: the split, the thresholds and, unless it is `AS_CONFIGURED`, the number of pictures. The
             config defines the rest.
 
@@ -309,7 +280,9 @@ def plan_evaluation(
     label_map = load_label_map(evaluated_label_map(checked))
     reader, options = eval_reader(checked, label_map), with_eval_config(options, checked)
     categories = {c + FIRST_CLASS: c for c in label_map.classes}
-    planned = _plan(model_path, baseline_path, categories, reader.truth, label_map, evaluation_dir, options)
+    planned = plan_for_truth(
+        model_path, baseline_path, categories, reader.truth, label_map, evaluation_dir, options
+    )
     return dataclasses.replace(planned, parts=[part.truth for part in reader.by_file()])
 
 
@@ -326,13 +299,13 @@ def evaluate_results(
     Args:
         detections: COCO results (.json).
         annotations: COCO JSON of the ground truth.
-        evaluation_dir: as in `evaluate`; there are no pictures.
+        evaluation_dir: folder to write; there are no pictures.
         baseline: other COCO results to compare with; "" for none.
         options: without metric sets, those that the detections have values for are measured.
 
     Raises:
-        DetectionError: as `evaluate`; ConfigError for an unknown metric set, DataError for a malformed file,
-            naming the entry.
+        DetectionError: as `plan_evaluation`; ConfigError for an unknown metric set, DataError for a
+            malformed file, naming the entry.
     """
     options = options or EvaluateOptions()
     metrics = options.metrics
@@ -341,7 +314,10 @@ def evaluate_results(
     if not metrics.sets:
         metrics = dataclasses.replace(metrics, sets=metric_sets_of(detections)[0])
     options = dataclasses.replace(options, metrics=metrics, images=len(truth), pictures=0)
-    return _plan(detections, baseline, truth.classes, truth, truth.label_map, evaluation_dir, options).run()
+    plan = plan_for_truth(
+        detections, baseline, truth.classes, truth, truth.label_map, evaluation_dir, options
+    )
+    return plan.run()
 
 
 def own_config(model_path: str) -> PipelineConfig:

@@ -28,7 +28,7 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.exporters.tflite_description import add_description
 from detection_core.storage import files
 from detection_core.storage.shard_cache import Shard
-from detection_core.tasks.evaluate import evaluate, measure_losses
+from detection_core.tasks.evaluate import measure_losses
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.inspection import inspect
 from detection_core.tasks.model_card import model_card
@@ -36,6 +36,7 @@ from tests.support.bare_tflite import DECODING, DESCRIPTION, bare_file, heads
 from tests.support.blobs import BlobDetector, save, scenes
 from tests.support.cases import refused
 from tests.support.detectors import pointed, trained
+from tests.support.evaluations import evaluate
 from tests.support.record_files import write_records
 
 PARTS = ["Loss/classification_loss", "Loss/localization_loss", "Loss/regularization_loss"]

@@ -9,11 +9,11 @@ from detection_core.artifacts.published import PublishedVersion
 from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, ContractError
-from detection_core.tasks.evaluate import evaluate
 from detection_core.tasks.monitor import monitor
 from detection_core.tasks.predict import PredictOptions, predict
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.cases import refused
+from tests.support.evaluations import evaluate
 
 NAMES = LabelMap(items=(LabelMapItem(id=1, name="red"), LabelMapItem(id=2, name="green")))
 
