@@ -15,7 +15,6 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.quantization import QuantizedDetector
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
-from detection_core.progress import Reporter
 from detection_core.tasks.fitting.fit import FitRequest, fit, fit_facts, written_weights
 from detection_core.tasks.fitting.starting_files import starting_files
 from detection_core.tasks.fitting.work_folder import (
@@ -46,7 +45,6 @@ def quantize(
     quantized_run_dir: str,
     quantization_dir: str,
     work_dir: str,
-    progress: Reporter | None = None,
     resume: ResumeOptions = DEFAULT_RESUME,
 ) -> QuantizationReport:
     """Train as the config's `train_config` says, quantized as its `graph_rewriter` says.
@@ -60,7 +58,6 @@ def quantize(
         quantized_run_dir: folder to write with the as-run config, last checkpoint, logs, history and report.
         quantization_dir: folder to write quantization.json to.
         work_dir: durable folder for unfinished training.
-        progress: progress display; by default it depends on whether standard error is a terminal.
         resume: how a stopped training is resumed.
 
     Raises:
@@ -90,7 +87,7 @@ def quantize(
             work_folder=folder,
             step=step,
         )
-        result = fit(request, job="quantize", progress=progress)
+        result = fit(request, job="quantize")
         with written_weights(plan, result):
             described = _write_record(rewritten, config, detector, quantization_dir)
             report = _report(rewritten, described, result, plan.options.num_steps, folder)

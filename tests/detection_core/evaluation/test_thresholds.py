@@ -18,7 +18,7 @@ from detection_core.artifacts.evaluation import (
 )
 from detection_core.errors import ConfigError
 from detection_core.evaluation import bootstrap
-from detection_core.evaluation.bootstrap import BootstrapOptions, Resampled, known_intervals, resample
+from detection_core.evaluation.bootstrap import Resampled, known_intervals, resample
 from detection_core.evaluation.coco_matching import MatchTable
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.curves import confusion_matrix, make_curves
@@ -167,8 +167,7 @@ def test_a_resampled_metric_is_that_of_the_images_laid_out(monkeypatch, *, seed,
     draws = []
     draw = bootstrap._draw
     monkeypatch.setattr(bootstrap, "_draw", lambda *args: draws.append(draw(*args)) or draws[-1])
-    options = BootstrapOptions(resamples=5, seed=seed)
-    found = resample(split_of(images), None, metrics, groups=GROUPS, options=options)
+    found = resample(split_of(images), None, metrics, groups=GROUPS, resamples=5, seed=seed)
     for number, counts in enumerate(draws[0]):
         assert counts.sum() == 12
         drawn = [image for image, count in zip(images, counts, strict=True) for _ in range(int(count))]
@@ -232,8 +231,8 @@ def test_equally_good_detectors_are_told_apart_as_seldom_as_the_level_says():
     alarms = 0
     for seed in range(120):
         one, other = two_detectors(seed, images=30)
-        options = BootstrapOptions(resamples=200, seed=seed)
-        low, high = resample(one, other, [MAP_50], groups={}, options=options)[MAP_50].interval().change
+        found = resample(one, other, [MAP_50], groups={}, resamples=200, seed=seed)
+        low, high = found[MAP_50].interval().change
         alarms += not low <= 0 <= high
     assert alarms <= 13
     one, other = two_detectors(0, 100, quality=(0.5, 0.8))
