@@ -6,7 +6,7 @@ differs for a feature whose domain no file can have. `schema.unchecked_constrain
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from detection_core.artifacts.data_statistics import (
     split_file,
     write_message,
 )
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.optional.tfdv.feature_statistics import INVALID_TEXT
 from detection_core.optional.tfdv.schema import (
     FEATURE_TYPES,
@@ -40,6 +41,13 @@ _FOR_FILES = (None, "image_domain", "natural_language_domain", "url_domain")
 
 Reason = tuple[int, str, str]
 """Type of the anomaly, short and full description."""
+_TEXTS: Mapping[str, tuple[str, str]] = module_table(__file__)
+
+
+def _reason(anomaly: str, **values: Any) -> Reason:
+    """Return an anomaly of feature_anomalies.yaml, with values in its full description."""
+    short, full = _TEXTS[anomaly]
+    return _INFO.Type.Value(anomaly.partition(" ")[0]), short, full.format(**values)
 
 
 def find_anomalies(
@@ -60,27 +68,23 @@ def find_anomalies(
         name = found.path.step[0]
         seen.add(name)
         if name in known:
-            _add(result.anomaly_info, name, list(_feature_reasons(known[name], found, dataset, domains)))
+            _add(result.anomaly_info, name, _feature_reasons(known[name], found, dataset, domains))
         elif name not in skipped:
-            _add(result.anomaly_info, name, [_NEW])
+            _add(result.anomaly_info, name, [_reason("SCHEMA_NEW_COLUMN")])
     for name, feature in known.items():
         if name not in seen and _is_required(feature):
-            _add(result.anomaly_info, name, [_MISSING])
+            _add(result.anomaly_info, name, [_reason("SCHEMA_MISSING_COLUMN")])
     if of_dataset := list(_example_count(dataset.num_examples, schema.dataset_constraints)):
         _describe(result.dataset_anomaly_info, of_dataset)
     return result
-
-
-_NEW = (_INFO.SCHEMA_NEW_COLUMN, "New column", "New column (column in data but not in schema)")
-_MISSING = (_INFO.SCHEMA_MISSING_COLUMN, "Column dropped", "Column is completely missing")
 
 
 def _is_required(feature: schema_pb2.Feature) -> bool:
     return feature.presence.min_count > 0 or feature.presence.min_fraction > 0
 
 
-def _add(infos: Any, name: str, reasons: list[Reason]) -> None:
-    if reasons:
+def _add(infos: Any, name: str, found: Iterable[Reason]) -> None:
+    if reasons := list(found):
         info = infos[name]
         info.path.step[:] = [name]
         _describe(info, reasons)
@@ -101,21 +105,17 @@ def _feature_reasons(
     common = common_stats(found)
     if not common.num_non_missing:
         if _is_required(feature):
-            text = "The feature was not present in any examples."
-            yield _INFO.FEATURE_TYPE_NOT_PRESENT, "Column dropped", text
+            yield _reason("FEATURE_TYPE_NOT_PRESENT")
         return
     yield from _value_counts(feature, common)
     yield from _shape(feature, common)
     yield from _presence(feature.presence, common, dataset.num_examples)
     if FEATURE_TYPES.get(found.type) != feature.type:
         expected, got = schema_pb2.FeatureType.Name(feature.type), _STATS.Type.Name(found.type)
-        text = f"Expected data of type: {expected} but got {got}"
-        yield _INFO.UNEXPECTED_DATA_TYPE, "Unexpected data type", text
+        yield _reason("UNEXPECTED_DATA_TYPE", expected=expected, found=got)
     kind = feature.WhichOneof("domain_info")
     if found.type == _STATS.BYTES and kind not in _FOR_FILES:
-        # TFDV prints the feature here as modified during the comparison.
-        text = f'Data is marked as BYTES with incompatible domain_info: name: "{feature.name}"\n'
-        yield _INFO.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", text
+        yield _reason("DOMAIN_INVALID_FOR_TYPE", name=feature.name)
     elif kind in _DOMAINS:
         domain = domains[feature.domain] if kind == "domain" else getattr(feature, kind)
         yield from _DOMAINS[kind](feature, domain, found)
@@ -126,8 +126,7 @@ def _feature_reasons(
 def _value_counts(feature: schema_pb2.Feature, common: Any) -> Iterator[Reason]:
     kind = feature.WhichOneof("shape_type")
     if kind == "value_counts" and len(feature.value_counts.value_count) != 1:
-        text = "The values have a different nest level than expected. Value counts will not be checked."
-        yield _INFO.VALUE_NESTEDNESS_MISMATCH, "Mismatched value nest level", text
+        yield _reason("VALUE_NESTEDNESS_MISMATCH")
         return
     if kind == "value_count":
         wanted, where = feature.value_count, "."
@@ -136,11 +135,9 @@ def _value_counts(feature: schema_pb2.Feature, common: Any) -> Iterator[Reason]:
     else:
         return
     if wanted.HasField("min") and common.min_num_values < wanted.min:
-        text = f"Some examples have fewer values than expected{where}"
-        yield _INFO.FEATURE_TYPE_LOW_NUMBER_VALUES, "Missing values", text
+        yield _reason("FEATURE_TYPE_LOW_NUMBER_VALUES", where=where)
     if wanted.HasField("max") and common.max_num_values > wanted.max:
-        text = f"Some examples have more values than expected{where}"
-        yield _INFO.FEATURE_TYPE_HIGH_NUMBER_VALUES, "Superfluous values", text
+        yield _reason("FEATURE_TYPE_HIGH_NUMBER_VALUES", where=where)
 
 
 def _shape(feature: schema_pb2.Feature, common: Any) -> Iterator[Reason]:
@@ -148,27 +145,19 @@ def _shape(feature: schema_pb2.Feature, common: Any) -> Iterator[Reason]:
         return
     length = common.min_num_values if common.min_num_values == common.max_num_values else 0
     if length <= 0 or common.num_missing:
-        text = (
-            "The feature has a shape, but it's not always present (if the feature is nested, then it should"
-            " always be present at each nested level) or its value lengths vary."
-        )
-        yield _INFO.INVALID_FEATURE_SHAPE, "Feature shape dropped", text
+        yield _reason("INVALID_FEATURE_SHAPE varying")
     elif length != int(np.prod([dim.size for dim in feature.shape.dim])):
-        text = (
-            f"The feature has fixed value length {length} but it's not compatible with the specified shape."
-        )
-        yield _INFO.INVALID_FEATURE_SHAPE, "Feature shape dropped", text
+        yield _reason("INVALID_FEATURE_SHAPE other", length=length)
 
 
 def _presence(presence: Any, common: Any, examples: int) -> Iterator[Reason]:
-    fewer = "The feature was present in fewer examples than expected: minimum"
-    if presence.HasField("min_count") and common.num_non_missing < presence.min_count:
-        text = f"{fewer} count = {presence.min_count}, actual = {common.num_non_missing}"
-        yield _INFO.FEATURE_TYPE_LOW_NUMBER_PRESENT, "Column dropped", text
+    least, found = presence.min_count, common.num_non_missing
+    if presence.HasField("min_count") and found < least:
+        yield _reason("FEATURE_TYPE_LOW_NUMBER_PRESENT", least=least, found=found)
     fraction = common.num_non_missing / examples if common.num_missing else 1.0
     if presence.HasField("min_fraction") and fraction < presence.min_fraction:
-        text = f"{fewer} fraction = {np.float32(presence.min_fraction):f}, actual = {fraction:f}"
-        yield _INFO.FEATURE_TYPE_LOW_FRACTION_PRESENT, "Column dropped", text
+        least = np.float32(presence.min_fraction)
+        yield _reason("FEATURE_TYPE_LOW_FRACTION_PRESENT", least=least, found=fraction)
 
 
 def _texts(found: Any) -> list[tuple[str, float]]:
@@ -181,8 +170,7 @@ def _texts(found: Any) -> list[tuple[str, float]]:
 def _string_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
     texts = _texts(found)
     if any(text == INVALID_TEXT for text, _ in texts):
-        text = "Found strings that were not valid UTF8 strings."
-        yield _INFO.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", text
+        yield _reason("ENUM_TYPE_INVALID_UTF8")
         return
     allowed, total = set(domain.value), common_stats(found).tot_num_values
     missing = [(text, count) for text, count in texts if text not in allowed]
@@ -192,8 +180,7 @@ def _string_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
         escape: Callable[..., str] = text_encoding.CEscape  # its stub lacks texts
         escaped = [(escape(text, as_utf8=True), count) for text, count in missing]
         listed = ", ".join(f"{text} ({_percent(count, total)})" for text, count in escaped)
-        text = f"Examples contain values missing from the schema: {listed}. "
-        yield _INFO.ENUM_TYPE_UNEXPECTED_STRING_VALUES, "Unexpected string values", text
+        yield _reason("ENUM_TYPE_UNEXPECTED_STRING_VALUES", listed=listed)
 
 
 def _percent(count: float, total: float) -> str:
@@ -202,24 +189,22 @@ def _percent(count: float, total: float) -> str:
 
 
 def _bool_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
-    short = "Non-boolean values"
     if found.type == _STATS.STRING:
         allowed = [v for v in ("true_value", "false_value") if domain.HasField(v)]
         values = sorted({getattr(domain, v) for v in allowed}, key=str.encode)
         shown = '{"' + '", "'.join(values) + '"}' if values else "{}"
         for text, _ in _texts(found):
             if text not in values:
-                full = f'Saw unexpected value "{text}" instead of {shown}.'
-                yield _INFO.BOOL_TYPE_UNEXPECTED_STRING, short, full
+                yield _reason("BOOL_TYPE_UNEXPECTED_STRING", text=text, shown=shown)
                 return
     elif found.type == _STATS.INT:
         least, most = found.num_stats.min, found.num_stats.max
-        if least < 0 or most > 1:
-            kind = _INFO.BOOL_TYPE_SMALL_INT if least < 0 else _INFO.BOOL_TYPE_BIG_INT
-            text = f"Integers (such as {least if least < 0 else most:g}) not in {{0, 1}}: converting to an"
-            yield kind, short, f"{text} integer."
+        if least < 0:
+            yield _reason("BOOL_TYPE_SMALL_INT", value=least)
+        elif most > 1:
+            yield _reason("BOOL_TYPE_BIG_INT", value=most)
     elif unexpected := _no_boolean(found.num_stats):
-        yield _INFO.BOOL_TYPE_UNEXPECTED_FLOAT, short, f"{unexpected}: converting to float_domain."
+        yield _reason("BOOL_TYPE_UNEXPECTED_FLOAT", found=unexpected)
 
 
 def _no_boolean(stats: Any) -> str:
@@ -242,8 +227,7 @@ def _int_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
         for text, _ in _texts(found):
             digits = re.fullmatch("[-+]?[0-9]{1,19}", text.strip())
             if not digits or not -(2**63) <= int(text) < 2**63:
-                full = f'String values that were not ints were found, such as "{text}".'
-                yield _INFO.INT_TYPE_NOT_INT_STRING, "Invalid values", full
+                yield _reason("INT_TYPE_NOT_INT_STRING", text=text)
                 return
             numbers.append(int(text))
         if not numbers:
@@ -252,12 +236,9 @@ def _int_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
     else:
         least, most = int(found.num_stats.min), int(found.num_stats.max)
     if domain.HasField("min") and least < domain.min:
-        yield _INFO.INT_TYPE_SMALL_INT, _OUT_OF_RANGE, f"Unexpectedly small value: {least}."
+        yield _reason("INT_TYPE_SMALL_INT", value=least)
     if domain.HasField("max") and most > domain.max:
-        yield _INFO.INT_TYPE_BIG_INT, _OUT_OF_RANGE, f"Unexpectedly large value: {most}."
-
-
-_OUT_OF_RANGE = "Out-of-range values"
+        yield _reason("INT_TYPE_BIG_INT", value=most)
 
 
 def _float_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
@@ -272,33 +253,27 @@ def _float_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
             try:
                 numbers.append(float(text.strip().replace("_", "?")))
             except ValueError:
-                full = f'String values that were not floats were found, such as "{text}".'
-                yield _INFO.FLOAT_TYPE_STRING_NOT_FLOAT, "Invalid values", full
+                yield _reason("FLOAT_TYPE_STRING_NOT_FLOAT", text=text)
                 return
         nans = bool(np.isnan(numbers).any())
     if domain.disallow_nan and nans:
-        yield _INFO.FLOAT_TYPE_HAS_NAN, "Invalid values", "Float feature has NaN values."
+        yield _reason("FLOAT_TYPE_HAS_NAN")
     if not numbers:
         return
     with np.errstate(over="ignore"):  # in the precision of the schema's limits
         least, most = float(np.float32(min(numbers))), float(np.float32(max(numbers)))
-    digits = "(upto six significant digits)"
     if domain.HasField("min") and least < domain.min:
-        text = f"Unexpectedly low values: {least:g}<{domain.min:g}{digits}"
-        yield _INFO.FLOAT_TYPE_SMALL_FLOAT, _OUT_OF_RANGE, text
+        yield _reason("FLOAT_TYPE_SMALL_FLOAT", value=least, bound=domain.min)
     if domain.HasField("max") and most > domain.max:
-        text = f"Unexpectedly high value: {most:g}>{domain.max:g}{digits}"
-        yield _INFO.FLOAT_TYPE_BIG_FLOAT, _OUT_OF_RANGE, text
+        yield _reason("FLOAT_TYPE_BIG_FLOAT", value=most, bound=domain.max)
     if domain.disallow_inf and (np.isinf(least) or np.isinf(most)):
-        yield _INFO.FLOAT_TYPE_HAS_INF, "Invalid values", "Float feature has Inf values."
+        yield _reason("FLOAT_TYPE_HAS_INF")
 
 
 def _image_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
-    largest = found.bytes_stats.max_num_bytes_int
-    if domain.HasField("max_image_byte_size") and largest > domain.max_image_byte_size:
-        text = f"The largest image has bytes: {largest}. The max allowed byte size is:"
-        short = "Num bytes exceeds the max byte size."
-        yield _INFO.MAX_IMAGE_BYTE_SIZE_EXCEEDED, short, f"{text} {domain.max_image_byte_size}."
+    largest, most = found.bytes_stats.max_num_bytes_int, domain.max_image_byte_size
+    if domain.HasField("max_image_byte_size") and largest > most:
+        yield _reason("MAX_IMAGE_BYTE_SIZE_EXCEEDED", found=largest, most=most)
 
 
 _DOMAINS: dict[str, Callable[[Any, Any, Any], Iterator[Reason]]] = {
@@ -314,27 +289,20 @@ _DOMAINS: dict[str, Callable[[Any, Any, Any], Iterator[Reason]]] = {
 
 def _unique(constraints: Any, found: Any) -> Iterator[Reason]:
     if found.WhichOneof("stats") != "string_stats":
-        text = (
-            "UniqueConstraints specified for the feature, but unique values were not counted (i.e., feature"
-            " is not string or categorical)."
-        )
-        yield _INFO.FEATURE_TYPE_NO_UNIQUE, "No unique values", text
+        yield _reason("FEATURE_TYPE_NO_UNIQUE")
         return
     unique = found.string_stats.unique
     if unique < constraints.min:
-        text = f"Expected at least {constraints.min} unique values but found only {unique}."
-        yield _INFO.FEATURE_TYPE_LOW_UNIQUE, "Low number of unique values", text
+        yield _reason("FEATURE_TYPE_LOW_UNIQUE", least=constraints.min, found=unique)
     if unique > constraints.max:
-        text = f"Expected no more than {constraints.max} unique values but found {unique}."
-        yield _INFO.FEATURE_TYPE_HIGH_UNIQUE, "High number of unique values", text
+        yield _reason("FEATURE_TYPE_HIGH_UNIQUE", most=constraints.max, found=unique)
 
 
 def _example_count(examples: int, constraints: Any) -> Iterator[Reason]:
-    has = f"The dataset has {examples:g} examples, which is"
     if constraints.HasField("min_examples_count") and examples < constraints.min_examples_count:
-        yield _INFO.DATASET_LOW_NUM_EXAMPLES, "Low num examples in dataset.", f"{has} fewer than expected."
+        yield _reason("DATASET_LOW_NUM_EXAMPLES", examples=examples)
     if constraints.HasField("max_examples_count") and examples > constraints.max_examples_count:
-        yield _INFO.DATASET_HIGH_NUM_EXAMPLES, "High num examples in dataset.", f"{has} more than expected."
+        yield _reason("DATASET_HIGH_NUM_EXAMPLES", examples=examples)
 
 
 _ANOMALIES = 5
