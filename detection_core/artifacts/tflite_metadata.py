@@ -6,7 +6,7 @@ also have MediaPipe's `DETECTOR_METADATA`, which defines how box codes become bo
 (object_detector_metadata_schema.fbs, V001).
 
 No locked dependency has generated classes for these schemas, so fields are named by their slots here. Schemas
-only append fields, so slots are stable. Only the slots used are listed.
+only append fields, so slots are stable. Slots behind the last one used are not listed.
 """
 
 import contextlib
@@ -35,12 +35,9 @@ DETECTOR_IDENTIFIER = b"V001"
 ModelMetadata = IntEnum("ModelMetadata", {"NAME": 0, "SUBGRAPH_METADATA": 3, "MIN_PARSER_VERSION": 7})
 SubGraphMetadata = IntEnum(
     "SubGraphMetadata",
-    {
-        "INPUT_TENSOR_METADATA": 2,
-        "OUTPUT_TENSOR_METADATA": 3,
-        "OUTPUT_TENSOR_GROUPS": 8,
-        "CUSTOM_METADATA": 9,
-    },
+    "NAME DESCRIPTION INPUT_TENSOR_METADATA OUTPUT_TENSOR_METADATA ASSOCIATED_FILES INPUT_PROCESS_UNITS"
+    " OUTPUT_PROCESS_UNITS INPUT_TENSOR_GROUPS OUTPUT_TENSOR_GROUPS CUSTOM_METADATA",
+    start=0,
 )
 CustomMetadata = IntEnum("CustomMetadata", {"NAME": 0, "DATA": 1})
 # An input or an output. The properties of its content are a union of three tables.
@@ -62,26 +59,16 @@ TensorGroup = IntEnum("TensorGroup", {"NAME": 0, "TENSOR_NAMES": 1})
 # The root of MediaPipe's metadata of a detector without post-processing: normalised anchors, and how codes
 # become boxes.
 ObjectDetectorOptions = IntEnum(
-    "ObjectDetectorOptions",
-    {"MIN_PARSER_VERSION": 0, "SSD_ANCHORS_OPTIONS": 1, "TENSORS_DECODING_OPTIONS": 2},
+    "ObjectDetectorOptions", "MIN_PARSER_VERSION SSD_ANCHORS_OPTIONS TENSORS_DECODING_OPTIONS", start=0
 )
 SsdAnchorsOptions = IntEnum("SsdAnchorsOptions", {"FIXED_ANCHORS_SCHEMA": 0})
 FixedAnchorsSchema = IntEnum("FixedAnchorsSchema", {"ANCHORS": 0})
 FixedAnchor = IntEnum("FixedAnchor", {"X_CENTER": 0, "Y_CENTER": 1, "WIDTH": 2, "HEIGHT": 3})
 TensorsDecodingOptions = IntEnum(
     "TensorsDecodingOptions",
-    {
-        "NUM_CLASSES": 0,
-        "NUM_BOXES": 1,
-        "NUM_COORDS": 2,
-        "NUM_VALUES_PER_KEYPOINT": 5,
-        "X_SCALE": 6,
-        "Y_SCALE": 7,
-        "W_SCALE": 8,
-        "H_SCALE": 9,
-        "APPLY_EXPONENTIAL_ON_BOX_SIZE": 10,
-        "SIGMOID_SCORE": 11,
-    },
+    "NUM_CLASSES NUM_BOXES NUM_COORDS KEYPOINT_COORD_OFFSET NUM_KEYPOINTS NUM_VALUES_PER_KEYPOINT X_SCALE"
+    " Y_SCALE W_SCALE H_SCALE APPLY_EXPONENTIAL_ON_BOX_SIZE SIGMOID_SCORE",
+    start=0,
 )
 
 NORMALIZATION_OPTIONS, SCORE_THRESHOLDING_OPTIONS = 1, 3
