@@ -84,49 +84,32 @@ def _is_symmetric_int8(operation: Operation) -> bool:
     )
 
 
-CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], bool], str]] = {
+CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], bool]]] = {
     "no_activation": (
         lambda op: op.options.FusedActivationFunction() == schema.ActivationFunctionType.NONE,
         eq,
-        "no fused activation",
     ),
-    "same_dilation": (
-        lambda op: op.options.DilationHFactor() == op.options.DilationWFactor(),
-        eq,
-        "the same dilation in both directions",
-    ),
-    "bias": (lambda op: len(op.inputs) > 2, eq, "a bias"),
-    "most_inputs": (lambda op: len(op.inputs), le, "{} inputs at most"),
-    "largest_version": (lambda op: op.version, le, "version {} at most"),
-    "largest_stride": (
-        lambda op: max(op.options.StrideH(), op.options.StrideW()),
-        le,
-        "strides of {} at most",
-    ),
-    "largest_side": (lambda op: max(op.outputs[0].shape[1:3]), le, "outputs of {} rows and columns at most"),
-    "largest_dilated_filter": (_dilated, le, "kernels of {} at most"),
-    "filter_width": (lambda op: op.inputs[1].shape[2], eq, "kernels of {0} x {0}"),
-    "depth_multiplier": (lambda op: op.options.DepthMultiplier(), eq, "a depth multiplier of {}"),
-    "largest_vector": (_longest_vector, le, "one row of {:,} numbers at most"),
-    "unit_steps": (lambda op: set(op.inputs[3].content.view("<i4")) == {1}, eq, "steps of 1"),
-    "no_ellipsis": (_masks("EllipsisMask"), eq, "no ellipsis mask"),
-    "no_new_axes": (_masks("EllipsisMask", "NewAxisMask"), eq, "no ellipsis and no new axes"),
-    "no_masks": (
-        _masks("EllipsisMask", "NewAxisMask", "ShrinkAxisMask"),
-        eq,
-        "no ellipsis, no new and no dropped axes",
-    ),
-    "constant_parameters": (lambda op: all(t.is_constant for t in op.inputs[1:]), eq, "constant parameters"),
-    "one_scale": (
-        lambda op: op.inputs[0].quantization == op.outputs[0].quantization,
-        eq,
-        "one scale and zero point before and behind it",
-    ),
-    "symmetric_int8": (_is_symmetric_int8, eq, "a zero point of 0"),
-    "ranks": (lambda op: len(op.inputs[0].shape), lambda found, allowed: found in allowed, "{} dimensions"),
-    "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
+    "same_dilation": (lambda op: op.options.DilationHFactor() == op.options.DilationWFactor(), eq),
+    "bias": (lambda op: len(op.inputs) > 2, eq),
+    "most_inputs": (lambda op: len(op.inputs), le),
+    "largest_version": (lambda op: op.version, le),
+    "largest_stride": (lambda op: max(op.options.StrideH(), op.options.StrideW()), le),
+    "largest_side": (lambda op: max(op.outputs[0].shape[1:3]), le),
+    "largest_dilated_filter": (_dilated, le),
+    "filter_width": (lambda op: op.inputs[1].shape[2], eq),
+    "depth_multiplier": (lambda op: op.options.DepthMultiplier(), eq),
+    "largest_vector": (_longest_vector, le),
+    "unit_steps": (lambda op: set(op.inputs[3].content.view("<i4")) == {1}, eq),
+    "no_ellipsis": (_masks("EllipsisMask"), eq),
+    "no_new_axes": (_masks("EllipsisMask", "NewAxisMask"), eq),
+    "no_masks": (_masks("EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), eq),
+    "constant_parameters": (lambda op: all(t.is_constant for t in op.inputs[1:]), eq),
+    "one_scale": (lambda op: op.inputs[0].quantization == op.outputs[0].quantization, eq),
+    "symmetric_int8": (_is_symmetric_int8, eq),
+    "ranks": (lambda op: len(op.inputs[0].shape), lambda found, allowed: found in allowed),
+    "scale_up": (_scale_up, lambda found, allowed: found in allowed),
 }
-"""Condition to the attribute, its comparison with the row's value, and its description."""
+"""Condition to the attribute, and its comparison with the row's value; the table describes each."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -235,14 +218,14 @@ def _verdict(operation: Operation, rules: Mapping[str, Any]) -> tuple[str, str]:
         if operation.dtype not in row["types"]:
             return f"{' or '.join(row['types'])} wanted, {operation.dtype} found", source
         for name, wanted in row.get("conditions", {}).items():
-            look, fits, words = CONDITIONS[name]
+            look, fits = CONDITIONS[name]
             try:
                 found = look(operation)
             except (AttributeError, IndexError, ValueError, ZeroDivisionError) as error:
                 raise FlatbufferError(f"{operation.name} without its inputs or options") from error
             if not fits(found, wanted):
                 seen = "another" if found is False else found
-                return f"{words.format(wanted)} wanted, {seen} found", source
+                return f"{_table()['conditions'][name].format(wanted)} wanted, {seen} found", source
         return "", source
     return "it is not in the list", sources[rules["rows"][0]["source"]]
 

@@ -34,6 +34,7 @@ def test_every_row_has_a_public_source_known_conditions_and_operations_of_tensor
     assert set(families()) == {*living, "nnapi", "hexagon", "npu", "all"}
     assert families()["npu"] == ["qualcomm", "mediatek"] and families()["all"] == living
     assert families()["nnapi"] == ["nnapi"] and lint(float_file(), "nnapi").dead
+    assert table["conditions"].keys() == CONDITIONS.keys()
     for name, family in table["families"].items():
         operators = [operator for row in family["rows"] for operator in row["operators"]]
         assert len(operators) == len(set(operators)), name
