@@ -5,8 +5,7 @@ the model. The buffer is a flatbuffer of TensorFlow Lite Support's schema M001. 
 also have MediaPipe's `DETECTOR_METADATA`, which defines how box codes become boxes
 (object_detector_metadata_schema.fbs, V001).
 
-No locked dependency has generated classes for these schemas, so fields are named by their slots here. Schemas
-only append fields, so slots are stable. Slots behind the last one used are not listed.
+No locked dependency has generated classes for these schemas; tflite_metadata.yaml names their fields.
 """
 
 import contextlib
@@ -16,8 +15,7 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from enum import IntEnum
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flatbuffers import number_types as types
@@ -25,52 +23,25 @@ from flatbuffers import number_types as types
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, decoded, tables
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.tflite_file import checked_model
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import ExportError, ModelError
 from detection_core.ops.post_process_options import PostProcessOptions
 
 METADATA_IDENTIFIER = b"M001"
 DETECTOR_IDENTIFIER = b"V001"
 
-# The root of the metadata, and the metadata of a graph.
-ModelMetadata = IntEnum("ModelMetadata", {"NAME": 0, "SUBGRAPH_METADATA": 3, "MIN_PARSER_VERSION": 7})
-SubGraphMetadata = IntEnum(
-    "SubGraphMetadata",
-    "NAME DESCRIPTION INPUT_TENSOR_METADATA OUTPUT_TENSOR_METADATA ASSOCIATED_FILES INPUT_PROCESS_UNITS"
-    " OUTPUT_PROCESS_UNITS INPUT_TENSOR_GROUPS OUTPUT_TENSOR_GROUPS CUSTOM_METADATA",
-    start=0,
-)
-CustomMetadata = IntEnum("CustomMetadata", {"NAME": 0, "DATA": 1})
-# An input or an output. The properties of its content are a union of three tables.
-TensorMetadata = IntEnum(
-    "TensorMetadata", {"NAME": 0, "CONTENT": 3, "PROCESS_UNITS": 4, "ASSOCIATED_FILES": 6}
-)
-Content = IntEnum("Content", {"PROPERTIES_TYPE": 0, "PROPERTIES": 1, "RANGE": 2})
-ContentProperties = IntEnum("ContentProperties", {"FEATURE": 1, "IMAGE": 2, "BOUNDING_BOX": 3})
-ImageProperties = IntEnum("ImageProperties", {"COLOR_SPACE": 0})
-BoundingBoxProperties = IntEnum("BoundingBoxProperties", {"INDEX": 0, "TYPE": 1})
-ValueRange = IntEnum("ValueRange", {"MIN": 0, "MAX": 1})  # first and last dimension of a content
-# How a tensor is processed; member 1 of the options' union is `NormalizationOptions`: (pixel - mean) / std.
-ProcessUnit = IntEnum("ProcessUnit", {"OPTIONS_TYPE": 0, "OPTIONS": 1})
-NormalizationOptions = IntEnum("NormalizationOptions", {"MEAN": 0, "STD": 1})
-ScoreThresholdingOptions = IntEnum("ScoreThresholdingOptions", {"GLOBAL_SCORE_THRESHOLD": 0})
-AssociatedFile = IntEnum("AssociatedFile", {"NAME": 0, "TYPE": 2})  # in the archive after the model
-TensorGroup = IntEnum("TensorGroup", {"NAME": 0, "TENSOR_NAMES": 1})
-
-# The root of MediaPipe's metadata of a detector without post-processing: normalised anchors, and how codes
-# become boxes.
-ObjectDetectorOptions = IntEnum(
-    "ObjectDetectorOptions", "MIN_PARSER_VERSION SSD_ANCHORS_OPTIONS TENSORS_DECODING_OPTIONS", start=0
-)
-SsdAnchorsOptions = IntEnum("SsdAnchorsOptions", {"FIXED_ANCHORS_SCHEMA": 0})
-FixedAnchorsSchema = IntEnum("FixedAnchorsSchema", {"ANCHORS": 0})
-FixedAnchor = IntEnum("FixedAnchor", {"X_CENTER": 0, "Y_CENTER": 1, "WIDTH": 2, "HEIGHT": 3})
-TensorsDecodingOptions = IntEnum(
-    "TensorsDecodingOptions",
-    "NUM_CLASSES NUM_BOXES NUM_COORDS KEYPOINT_COORD_OFFSET NUM_KEYPOINTS NUM_VALUES_PER_KEYPOINT X_SCALE"
-    " Y_SCALE W_SCALE H_SCALE APPLY_EXPONENTIAL_ON_BOX_SIZE SIGMOID_SCORE",
-    start=0,
-)
-
+SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = module_table(__file__)
+"""Table to field to slot and type, from tflite_metadata.yaml."""
+NUMBERS: Mapping[str, Any] = {
+    "uint8": types.Uint8Flags,
+    "int8": types.Int8Flags,
+    "int32": types.Int32Flags,
+    "float32": types.Float32Flags,
+}
+LIST = "[]"
+_THRESHOLD = "global_score_threshold"
+FEATURE, IMAGE, BOUNDING_BOX = 1, 2, 3
+"""Members of the union of a `Content`."""
 NORMALIZATION_OPTIONS, SCORE_THRESHOLDING_OPTIONS = 1, 3
 """Members of the union of a `ProcessUnit`."""
 TENSOR_AXIS_LABELS, TENSOR_VALUE_LABELS = 2, 3
@@ -84,7 +55,6 @@ METADATA_NAME = "TFLITE_METADATA"
 LABEL_FILE = "labels.txt"
 # A class name takes about 20 bytes; a small archive may expand to gigabytes.
 MAX_ARCHIVED_BYTES = 2**22
-_THRESHOLD = ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
 _DAMAGED_ARCHIVE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -94,6 +64,27 @@ _DAMAGED_ARCHIVE = (
     RuntimeError,  # encrypted archives; NotImplementedError for unknown compression is a subclass
     UnicodeDecodeError,
 )
+
+
+class Record:
+    """A table of the metadata, whose fields are attributes; a missing number is 0, a missing text empty."""
+
+    def __init__(self, kind: str, table: Table) -> None:
+        self._fields, self.table = SCHEMA[kind], table
+
+    def place(self, field: str) -> int:
+        """Return a field's position in the data, 0 if the table lacks it."""
+        return self.table.place(self._fields[field][0])
+
+    def __getattr__(self, field: str) -> Any:
+        slot, kind = self._fields[field]
+        if kind.endswith(LIST):
+            return [Record(kind.removesuffix(LIST), each) for each in self.table.tables(slot)]
+        if kind in SCHEMA:
+            return Record(kind, self.table.table(slot))
+        if kind in NUMBERS:
+            return self.table.number(slot, NUMBERS[kind])
+        return {"text": self.table.text, "uint8s": self.table.raw, "float32s": self.table.floats}[kind](slot)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,11 +133,9 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
         options, name = _normalisation(model)
         if options is None:
             return None
-        mean = options.floats(NormalizationOptions.MEAN)
-        std = options.floats(NormalizationOptions.STD)
+        mean, std = options.mean, options.std
         labels = tuple((archived_text(content, ".txt", where=where) or "").splitlines())
-        thresholds = (o.number(_THRESHOLD, types.Float32Flags) for o in _thresholdings(model))
-        threshold = max(thresholds, default=0.0)
+        threshold = max((o.global_score_threshold for o in _thresholdings(model)), default=0.0)
         return TFLiteDescription(name=name, mean=mean, std=std, labels=labels, score_threshold=threshold)
 
 
@@ -164,49 +153,48 @@ def with_score_threshold(content: bytes, threshold: float) -> bytes:
             "expected metadata with a score threshold, found none; export the file with `detflow export`"
         )
     for options in thresholdings:
-        struct.pack_into("<f", options.Bytes, options.place(_THRESHOLD), threshold)
+        struct.pack_into("<f", options.table.Bytes, options.place(_THRESHOLD), threshold)
     return bytes(changed)
 
 
 def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Read the metadata's names of inputs and outputs, in order, if any; ModelError for a damaged file."""
     with checked_model(content, where=where) as model:
+        first = metadata_graphs(model)[:1]
         inputs, outputs = (
-            tuple(t.text(TensorMetadata.NAME) for g in metadata_graphs(model)[:1] for t in g.tables(slot))
-            for slot in (SubGraphMetadata.INPUT_TENSOR_METADATA, SubGraphMetadata.OUTPUT_TENSOR_METADATA)
+            tuple(tensor.name for graph in first for tensor in getattr(graph, field))
+            for field in ("input_tensor_metadata", "output_tensor_metadata")
         )
         return inputs, outputs
 
 
-def _normalisation(model: Any) -> tuple[Table | None, str]:
+def _normalisation(model: Any) -> tuple[Record | None, str]:
     """Return the options of the input's normalisation, and the model's name."""
     for metadata in _metadata(model):
-        field = SubGraphMetadata.INPUT_TENSOR_METADATA
-        inputs = [tensor for graph in _graphs(metadata)[:1] for tensor in graph.tables(field)[:1]]
-        for options in _options(inputs, NORMALIZATION_OPTIONS):
-            return options, metadata.text(ModelMetadata.NAME)
+        inputs = [
+            each for graph in metadata.subgraph_metadata[:1] for each in graph.input_tensor_metadata[:1]
+        ]
+        for unit in _process_units(inputs, NORMALIZATION_OPTIONS):
+            return unit.normalization_options, metadata.name
     return None, ""
 
 
-def _thresholdings(model: Any) -> list[Table]:
-    field = SubGraphMetadata.OUTPUT_TENSOR_METADATA
-    outputs = [tensor for graph in metadata_graphs(model) for tensor in graph.tables(field)]
-    return list(_options(outputs, SCORE_THRESHOLDING_OPTIONS))
+def _thresholdings(model: Any) -> list[Record]:
+    outputs = [tensor for graph in metadata_graphs(model) for tensor in graph.output_tensor_metadata]
+    units = _process_units(outputs, SCORE_THRESHOLDING_OPTIONS)
+    return [unit.score_thresholding_options for unit in units]
 
 
-def _options(tensors: Sequence[Table], kind: int) -> Iterator[Table]:
-    for tensor in tensors:
-        for unit in tensor.tables(TensorMetadata.PROCESS_UNITS):
-            if unit.number(ProcessUnit.OPTIONS_TYPE, types.Uint8Flags) == kind:
-                yield unit.table(ProcessUnit.OPTIONS)
+def _process_units(tensors: Sequence[Record], kind: int) -> Iterator[Record]:
+    return (unit for tensor in tensors for unit in tensor.process_units if unit.options_type == kind)
 
 
-def metadata_graphs(model: Any) -> list[Table]:
+def metadata_graphs(model: Any) -> list[Record]:
     """Return the graphs' metadata, given the file's `read_root`; FlatbufferError when they are damaged."""
-    return [graph for metadata in _metadata(model) for graph in _graphs(metadata)]
+    return [graph for metadata in _metadata(model) for graph in metadata.subgraph_metadata]
 
 
-def _metadata(model: Any) -> Iterator[Table]:
+def _metadata(model: Any) -> Iterator[Record]:
     """Yield the metadata's root tables, which share the file's memory."""
     buffers = tables(model, "Buffers")
     for entry in tables(model, "Metadata"):
@@ -215,11 +203,7 @@ def _metadata(model: Any) -> Iterator[Table]:
                 raise FlatbufferError(f"metadata in buffer {entry.Buffer()} of {len(buffers)}")
             buffer = buffers[entry.Buffer()]
             data = b"" if buffer.DataIsNone() else buffer.DataAsNumpy()
-            yield Table.root(data, model._tab.allowance)
-
-
-def _graphs(metadata: Table) -> list[Table]:
-    return metadata.tables(ModelMetadata.SUBGRAPH_METADATA)
+            yield Record("ModelMetadata", Table.root(data, model._tab.allowance))
 
 
 def archived_text(content: bytes, ending: str, *, where: str = "") -> str | None:
@@ -301,44 +285,34 @@ def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
     """
     with checked_model(content, where=where) as model:
         for graph in metadata_graphs(model):
-            for entry in graph.tables(SubGraphMetadata.CUSTOM_METADATA):
-                if entry.text(CustomMetadata.NAME) == DECODING_NAME:
-                    found = _decoding(Table.root(entry.raw(CustomMetadata.DATA), entry.allowance), where)
+            for entry in graph.custom_metadata:
+                if entry.name == DECODING_NAME:
+                    root = Table.root(entry.data, entry.table.allowance)
+                    found = _decoding(Record("ObjectDetectorOptions", root), where)
                     text = archived_text(content, POST_PROCESS.name, where=where)
                     own = found.post_process if text is None else POST_PROCESS.parse(text, where)
                     return dataclasses.replace(found, post_process=own)
         return None
 
 
-def _decoding(detector: Table, where: str) -> BoxDecoding:
-    anchors = (
-        detector.table(ObjectDetectorOptions.SSD_ANCHORS_OPTIONS)
-        .table(SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA)
-        .tables(FixedAnchorsSchema.ANCHORS)
-    )
-    fields = FixedAnchor
-    order = (fields.Y_CENTER, fields.X_CENTER, fields.HEIGHT, fields.WIDTH)
-    options = detector.table(ObjectDetectorOptions.TENSORS_DECODING_OPTIONS)
-    names = TensorsDecodingOptions
-    y, x, height, width = (
-        options.number(slot, types.Float32Flags)
-        for slot in (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
-    )
+def _decoding(detector: Record, where: str) -> BoxDecoding:
+    anchors = detector.ssd_anchors_options.fixed_anchors_schema.anchors
+    options = detector.tensors_decoding_options
     try:
         post_process = PostProcessOptions(
             max_detections=MEDIAPIPE_DETECTIONS,
             nms_score_threshold=0.0,
             nms_iou_threshold=MEDIAPIPE_OVERLAP,
-            num_classes=options.number(names.NUM_CLASSES, types.Int32Flags),
-            y_scale=y,
-            x_scale=x,
-            h_scale=height,
-            w_scale=width,
+            num_classes=options.num_classes,
+            y_scale=options.y_scale,
+            x_scale=options.x_scale,
+            h_scale=options.h_scale,
+            w_scale=options.w_scale,
         )
     except ExportError as error:
         raise ModelError(str(error), where=where) from error
     return BoxDecoding(
-        anchors=[[anchor.number(slot, types.Float32Flags) for slot in order] for anchor in anchors],
-        sigmoid=bool(options.number(names.SIGMOID_SCORE, types.Uint8Flags)),
+        anchors=[[anchor.y_center, anchor.x_center, anchor.height, anchor.width] for anchor in anchors],
+        sigmoid=bool(options.sigmoid_score),
         post_process=post_process,
     )

@@ -7,14 +7,26 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
-from flatbuffers import number_types
 
-from detection_core.artifacts import tflite_metadata as slots
 from detection_core.artifacts.tflite_metadata import (
+    BOUNDARIES,
+    BOUNDING_BOX,
     DECODING_NAME,
+    DETECTOR_IDENTIFIER,
+    FEATURE,
+    IMAGE,
     LABEL_FILE,
+    LIST,
+    METADATA_IDENTIFIER,
     METADATA_NAME,
+    NORMALIZATION_OPTIONS,
+    NUMBERS,
     POST_PROCESS,
+    RGB,
+    SCHEMA,
+    SCORE_THRESHOLDING_OPTIONS,
+    TENSOR_AXIS_LABELS,
+    TENSOR_VALUE_LABELS,
     BoxDecoding,
     TFLiteDescription,
 )
@@ -33,13 +45,13 @@ OUTPUT_NAMES = {
     "keypoint_scores": "keypoint scores",
 }
 # Outputs with the label file: it names their values, or positions along their last axis.
-LABELLED = {"classes": slots.TENSOR_VALUE_LABELS, "raw_scores": slots.TENSOR_AXIS_LABELS}
+LABELLED = {"classes": TENSOR_VALUE_LABELS, "raw_scores": TENSOR_AXIS_LABELS}
 BOX_ORDER = (1, 0, 3, 2)
 # Bytes that the schema aligns custom metadata to.
 _ALIGNMENT = 16
 
-# A table by its slots. Values: numpy scalars and arrays, texts, bytes, tables, lists of tables or texts.
-Table = dict[int, Any]
+# A table by its fields in `SCHEMA`.
+Table = dict[str, Any]
 # Outputs with one entry a detection, along the third dimension of the boxes' tensor.
 LISTED = ("boxes", "classes", "scores")
 # Outputs of a file without post-processing, by their names in its signature.
@@ -78,62 +90,37 @@ def model_metadata(
     description: TFLiteDescription, outputs: Sequence[str], decoding: BoxDecoding | None
 ) -> bytes:
     """Return the metadata of a file with these outputs, keys of `OUTPUT_NAMES`, in order."""
-    graph = slots.SubGraphMetadata
-    return _flatbuffer(
-        {
-            slots.ModelMetadata.NAME: description.name,
-            slots.ModelMetadata.SUBGRAPH_METADATA: [
-                {
-                    graph.INPUT_TENSOR_METADATA: [_image(description)],
-                    graph.OUTPUT_TENSOR_METADATA: [_output(o, description.score_threshold) for o in outputs],
-                    **_outputs_together(decoding),
-                }
-            ],
-            slots.ModelMetadata.MIN_PARSER_VERSION: "1.2.0",
-        },
-        slots.METADATA_IDENTIFIER,
-    )
+    graph = {
+        "input_tensor_metadata": [_image(description)],
+        "output_tensor_metadata": [_output(name, description.score_threshold) for name in outputs],
+        **_outputs_together(decoding),
+    }
+    metadata = {"name": description.name, "subgraph_metadata": [graph], "min_parser_version": "1.2.0"}
+    return _flatbuffer("ModelMetadata", metadata, METADATA_IDENTIFIER)
 
 
 def _image(description: TFLiteDescription) -> Table:
-    normalisation: Table = {
-        slots.NormalizationOptions.MEAN: np.asarray(description.mean, np.float32),
-        slots.NormalizationOptions.STD: np.asarray(description.std, np.float32),
-    }
-    pixels: Table = {slots.ImageProperties.COLOR_SPACE: np.int8(slots.RGB)}
-    return {
-        slots.TensorMetadata.NAME: "image",
-        slots.TensorMetadata.CONTENT: _content(slots.ContentProperties.IMAGE, pixels),
-        slots.TensorMetadata.PROCESS_UNITS: [_process_unit(slots.NORMALIZATION_OPTIONS, normalisation)],
-    }
-
-
-def _content(kind: int, properties: Table) -> Table:
-    return {slots.Content.PROPERTIES_TYPE: np.uint8(kind), slots.Content.PROPERTIES: properties}
-
-
-def _process_unit(kind: int, options: Table) -> Table:
-    return {slots.ProcessUnit.OPTIONS_TYPE: np.uint8(kind), slots.ProcessUnit.OPTIONS: options}
+    normalisation = {"mean": description.mean, "std": description.std}
+    unit = {"options_type": NORMALIZATION_OPTIONS, "normalization_options": normalisation}
+    content = {"properties_type": IMAGE, "image_properties": {"color_space": RGB}}
+    return {"name": "image", "content": content, "process_units": [unit]}
 
 
 def _output(name: str, score_threshold: float) -> Table:
-    content = _content(slots.ContentProperties.FEATURE, {})
+    content: Table = {"properties_type": FEATURE, "feature_properties": {}}
     if name in ("boxes", "codes"):
-        order: Table = {
-            slots.BoundingBoxProperties.INDEX: np.array(BOX_ORDER, np.uint32),
-            slots.BoundingBoxProperties.TYPE: np.int8(slots.BOUNDARIES),
-        }
-        content = _content(slots.ContentProperties.BOUNDING_BOX, order)
+        order = {"index": BOX_ORDER, "type": BOUNDARIES}
+        content = {"properties_type": BOUNDING_BOX, "bounding_box_properties": order}
     if name in LISTED:
-        content[slots.Content.RANGE] = dict.fromkeys(slots.ValueRange, np.int32(2))
-    found: Table = {slots.TensorMetadata.NAME: OUTPUT_NAMES[name], slots.TensorMetadata.CONTENT: content}
+        content["range"] = {"min": 2, "max": 2}
+    found: Table = {"name": OUTPUT_NAMES[name], "content": content}
     if name in LABELLED:
-        file = {slots.AssociatedFile.NAME: LABEL_FILE, slots.AssociatedFile.TYPE: np.int8(LABELLED[name])}
-        found[slots.TensorMetadata.ASSOCIATED_FILES] = [file]
+        found["associated_files"] = [{"name": LABEL_FILE, "type": LABELLED[name]}]
     if name in ("scores", "raw_scores"):
         # Written even if 0: it is filled in after the measurement.
-        least: Table = {slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD: np.float32(score_threshold)}
-        found[slots.TensorMetadata.PROCESS_UNITS] = [_process_unit(slots.SCORE_THRESHOLDING_OPTIONS, least)]
+        least = {"global_score_threshold": score_threshold}
+        unit = {"options_type": SCORE_THRESHOLDING_OPTIONS, "score_thresholding_options": least}
+        found["process_units"] = [unit]
     return found
 
 
@@ -141,70 +128,58 @@ def _outputs_together(decoding: BoxDecoding | None) -> Table:
     """Return what belongs to several outputs: the group of a detection's, or how to decode the boxes."""
     if decoding is None:
         names = [OUTPUT_NAMES[name] for name in LISTED]
-        group = {slots.TensorGroup.NAME: "detection_result", slots.TensorGroup.TENSOR_NAMES: names}
-        return {slots.SubGraphMetadata.OUTPUT_TENSOR_GROUPS: [group]}
-    data = _flatbuffer(_detector_metadata(decoding), slots.DETECTOR_IDENTIFIER)
-    custom = {slots.CustomMetadata.NAME: DECODING_NAME, slots.CustomMetadata.DATA: data}
-    return {slots.SubGraphMetadata.CUSTOM_METADATA: [custom]}
+        return {"output_tensor_groups": [{"name": "detection_result", "tensor_names": names}]}
+    data = _flatbuffer("ObjectDetectorOptions", _detector_metadata(decoding), DETECTOR_IDENTIFIER)
+    return {"custom_metadata": [{"name": DECODING_NAME, "data": data}]}
 
 
 def _detector_metadata(decoding: BoxDecoding) -> Table:
     """Return MediaPipe's record of the output decoding."""
-    fixed, names, wanted = slots.FixedAnchor, slots.TensorsDecodingOptions, decoding.post_process
-    order = (fixed.Y_CENTER, fixed.X_CENTER, fixed.HEIGHT, fixed.WIDTH)
-    anchors = [dict(zip(order, map(np.float32, row), strict=True)) for row in decoding.anchors]
-    scales = (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
+    order, scales = ("y_center", "x_center", "height", "width"), ("y_scale", "x_scale", "h_scale", "w_scale")
+    anchors = [dict(zip(order, row, strict=True)) for row in decoding.anchors]
     return {
-        slots.ObjectDetectorOptions.MIN_PARSER_VERSION: "1.0.0",
-        slots.ObjectDetectorOptions.SSD_ANCHORS_OPTIONS: {
-            slots.SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA: {slots.FixedAnchorsSchema.ANCHORS: anchors}
-        },
-        slots.ObjectDetectorOptions.TENSORS_DECODING_OPTIONS: {
-            names.NUM_CLASSES: np.int32(wanted.num_classes),
-            names.NUM_BOXES: np.int32(len(anchors)),
-            names.NUM_COORDS: np.int32(4),
-            names.NUM_VALUES_PER_KEYPOINT: np.int32(2),  # MediaPipe aborts the process for another number
-            **dict(zip(scales, map(np.float32, wanted.scales), strict=True)),
-            names.APPLY_EXPONENTIAL_ON_BOX_SIZE: np.uint8(1),
-            names.SIGMOID_SCORE: np.uint8(decoding.sigmoid),
+        "min_parser_version": "1.0.0",
+        "ssd_anchors_options": {"fixed_anchors_schema": {"anchors": anchors}},
+        "tensors_decoding_options": {
+            "num_classes": decoding.post_process.num_classes,
+            "num_boxes": len(anchors),
+            "num_coords": 4,
+            "num_values_per_keypoint": 2,  # MediaPipe aborts the process for another number
+            **dict(zip(scales, decoding.post_process.scales, strict=True)),
+            "apply_exponential_on_box_size": 1,
+            "sigmoid_score": decoding.sigmoid,
         },
     }
 
 
-_NUMBERS: dict[Any, Any] = {
-    np.uint8: number_types.Uint8Flags,
-    np.int8: number_types.Int8Flags,
-    np.int32: number_types.Int32Flags,
-    np.float32: number_types.Float32Flags,
-}
-
-
-def _flatbuffer(root: Table, identifier: bytes) -> bytes:
+def _flatbuffer(kind: str, root: Table, identifier: bytes) -> bytes:
     builder = flatbuffers.Builder(1024)
-    builder.Finish(_write(builder, root), identifier)
+    builder.Finish(_write(builder, kind, root), identifier)
     return bytes(builder.Output())
 
 
-def _write(builder: Any, value: Any) -> int:
-    """Write what a field refers to, inner parts first, and return its offset."""
-    if isinstance(value, str):
+def _write(builder: Any, kind: str, value: Any) -> int:
+    """Write what a field of a type refers to, inner parts first, and return its offset."""
+    if kind == "text":
         return int(builder.CreateString(value))
-    if isinstance(value, bytes):
+    if kind == "uint8s":
         builder.Prep(_ALIGNMENT, len(value))
         return int(builder.CreateByteVector(value))
-    if isinstance(value, np.ndarray):
-        return int(builder.CreateNumpyVector(value))
-    if isinstance(value, list):
-        offsets = [_write(builder, item) for item in value]
+    if kind in ("float32s", "uint32s"):
+        return int(builder.CreateNumpyVector(np.asarray(value, kind.removesuffix("s"))))
+    if kind == "texts" or kind.endswith(LIST):
+        one = "text" if kind == "texts" else kind.removesuffix(LIST)
+        offsets = [_write(builder, one, item) for item in value]
         builder.StartVector(4, len(offsets), 4)
         for offset in reversed(offsets):
             builder.PrependUOffsetTRelative(offset)
         return int(builder.EndVector())
-    fields = {s: each if isinstance(each, np.generic) else _write(builder, each) for s, each in value.items()}
-    builder.StartObject(1 + max(fields, default=0))
-    for slot, field in fields.items():
-        if isinstance(field, np.generic):
-            builder.PrependSlot(_NUMBERS[type(field)], slot, field, None)
+    fields = [(*SCHEMA[kind][name], each) for name, each in value.items()]
+    written = [(s, of, each if of in NUMBERS else _write(builder, of, each)) for s, of, each in fields]
+    builder.StartObject(1 + max((slot for slot, _, _ in fields), default=0))
+    for slot, of, field in written:
+        if of in NUMBERS:
+            builder.PrependSlot(NUMBERS[of], slot, field, None)
         else:
             builder.PrependUOffsetTRelativeSlot(slot, field, 0)
     return int(builder.EndObject())
