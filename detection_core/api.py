@@ -285,25 +285,20 @@ def export(
         ExportError: if the detector cannot be converted.
     """
     from detection_core.artifacts.tflite_metadata import LABEL_FILE
-    from detection_core.config.input_paths import point_at_other_split, require_evaluation_input
     from detection_core.exporters.tflite_formats import file_name
     from detection_core.storage import files
-    from detection_core.tasks.export import export_tflite_config
+    from detection_core.tasks.export import export_tflite
 
-    folder, path = os.fspath(output), os.fspath(model)
-    read = _stored_config(path) if config is None else _config(config)
+    folder = os.fspath(output)
     written = files.join(folder, "tflite")
-    other = None if examples is None else point_at_other_split(read, os.fspath(examples), options.split)
-    report = export_tflite_config(
-        path,
-        require_evaluation_input(
-            _reading(read, examples, split=options.split, eval_split=options.split), path
-        ),
+    report = export_tflite(
+        os.fspath(model),
+        _text(examples),
         options,
         tflite_dir=written,
         parity_dir=files.join(folder, "parity"),
         quantized_model_dir=_text(quantized),
-        choice_config=other,
+        config=None if config is None else _config(config),
     )
     paths = {name: files.join(written, file_name(name)) for name in options.formats}
     return ExportedFiles(files=paths, labels=files.join(written, LABEL_FILE), report=report)
@@ -365,8 +360,8 @@ def _checked(config: Path | TrainEvalPipelineConfig, examples: Path | None) -> C
     from detection_core.config.load import load_checked_config
 
     if isinstance(config, str | os.PathLike):
-        return _reading(load_checked_config(os.fspath(config)), examples, split="train")
-    return check_pipeline_config(_reading(config, examples, split="train"))
+        return _reading(load_checked_config(os.fspath(config)), examples)
+    return check_pipeline_config(_reading(config, examples))
 
 
 def _stored_config(model: str) -> TrainEvalPipelineConfig:
@@ -377,10 +372,10 @@ def _stored_config(model: str) -> TrainEvalPipelineConfig:
     return parse_pipeline_config(read_extra(model, PIPELINE_CONFIG), where=extra_file(model, PIPELINE_CONFIG))
 
 
-def _reading(config: Config, examples: Path | None, *, split: str, eval_split: str = "eval") -> Config:
-    """Return a config that reads the given folder of examples, if any; refuse an incomplete `split`.
+def _reading(config: Config, examples: Path | None) -> Config:
+    """Return a config that reads the given folder of examples, if any; refuse an incomplete split `train`.
 
-    `eval_split` is the split for `eval_input_reader`. The given config is not changed.
+    The given config is not changed.
     """
     if examples is None:
         return config
@@ -388,5 +383,5 @@ def _reading(config: Config, examples: Path | None, *, split: str, eval_split: s
     from detection_core.tasks.examples import check_split
 
     folder = os.fspath(examples)
-    check_split(folder, split)
-    return point_at_examples(config, folder, eval_split=eval_split)
+    check_split(folder, "train")
+    return point_at_examples(config, folder)

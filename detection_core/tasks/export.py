@@ -19,6 +19,7 @@ from detection_core.config.input_paths import (
     evaluating_training,
     point_at_examples,
     point_at_other_split,
+    require_evaluation_input,
     with_readers_of,
 )
 from detection_core.config.load import parse_pipeline_config
@@ -52,65 +53,41 @@ def export_tflite(
     tflite_dir: str,
     parity_dir: str,
     quantized_model_dir: str = "",
+    config: PipelineConfig | None = None,
 ) -> ParityReport:
-    """Write TensorFlow Lite files of a detector, run each over a split of ingested examples, and judge.
-
-    Args:
-        model_dir: as in `export_tflite_config`.
-        examples_dir: folder with the split, and with `Split-train` if ranges come from images.
-        options: what to write.
-        tflite_dir: folder to write.
-        parity_dir: folder to write parity.json to.
-        quantized_model_dir: as in `export_tflite_config`.
-
-    Raises:
-        DetectionError: as `export_tflite_config`.
-    """
-    text = layout.read_extra(model_dir, layout.PIPELINE_CONFIG)
-    config = parse_pipeline_config(text, model_dir)
-    check_split(examples_dir, options.split)
-    return export_tflite_config(
-        model_dir,
-        point_at_examples(config, examples_dir, eval_split=options.split),
-        options,
-        tflite_dir=tflite_dir,
-        parity_dir=parity_dir,
-        quantized_model_dir=quantized_model_dir,
-        choice_config=point_at_other_split(config, examples_dir, options.split),
-    )
-
-
-def export_tflite_config(
-    model_dir: str,
-    config: PipelineConfig,
-    options: TFLiteExportOptions,
-    *,
-    tflite_dir: str,
-    parity_dir: str,
-    quantized_model_dir: str = "",
-    choice_config: PipelineConfig | None = None,
-) -> ParityReport:
-    """Write TensorFlow Lite files and labels.txt, run each file over a config's examples, and judge.
+    """Write TensorFlow Lite files and labels.txt, run each file over examples, and judge.
 
     A file that lost too much is reported, not refused: the caller decides what a missing blessing means.
+    The layers to keep in float are chosen on another split than that of the options; without a folder of
+    examples on the images for ranges.
 
     Args:
         model_dir: float detector; its SavedModel is the reference.
-        config: its first eval_input_reader names the images to measure on, its train_input_reader those for
-            ranges. The detector's own config defines the rest.
-        options: what to write; `split` is only reported.
+        examples_dir: folder with the options' split, and with `Split-train` if ranges come from images; "":
+            the first eval_input_reader of the config names the images to measure on, its train_input_reader
+            those for ranges.
+        options: what to write.
         tflite_dir: folder to write.
         parity_dir: folder to write parity.json to.
         quantized_model_dir: detector with fake quantization, whose ranges files of `Network.AWARE` have.
             Without one the float detector is quantized after training.
-        choice_config: its first eval_input_reader names the images on which the layers to keep in float are
-            chosen; None: those of the train_input_reader.
+        config: its readers are used, the detector's own config defines the rest; None: the detector's own.
 
     Raises:
+        ConfigError: if nothing names the images to measure on.
         ContractError: if a folder is not a detector folder.
         DataError: if there is nothing to measure on.
         ExportError: if the detector cannot be converted.
     """
+    if config is None:
+        text = layout.read_extra(model_dir, layout.PIPELINE_CONFIG)
+        config = parse_pipeline_config(text, layout.extra_file(model_dir, layout.PIPELINE_CONFIG))
+    choice_config = None
+    if examples_dir:
+        check_split(examples_dir, options.split)
+        choice_config = point_at_other_split(config, examples_dir, options.split)
+        config = point_at_examples(config, examples_dir, eval_split=options.split)
+    config = require_evaluation_input(config, model_dir)
     config, detector, candidates = write_tflite_config(
         model_dir,
         config,
@@ -141,8 +118,9 @@ def write_tflite_config(
             rest.
         options: what to write; options of measuring are ignored.
         tflite_dir: folder to write.
-        quantized_model_dir: as in `export_tflite_config`.
-        choice_config: as in `export_tflite_config`.
+        quantized_model_dir: as in `export_tflite`.
+        choice_config: its first eval_input_reader names the images on which the layers to keep in float are
+            chosen; None: those of the train_input_reader.
 
     Returns:
         The detector's config with the other's readers, the detector, and the files to measure.
