@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.datasets.survey import Survey
 from detection_core.zoo.fine_tuning import FEW_IMAGES, MANY_IMAGES, Choice, fine_tuning_recipe
 from detection_core.zoo.networks import Kind, PublishedModel
@@ -19,6 +20,7 @@ _SCRATCH = "https://arxiv.org/abs/1811.08883"
 _LINEAR_SCALING = "https://arxiv.org/abs/1706.02677"
 _SSD = "SSD, https://arxiv.org/abs/1512.02325"
 _LEAST_BOXES = 20
+_TABLE = module_table(__file__)
 VALIDATION = "train_config.validation"
 _VALIDATIONS, _MOST_VALIDATED = 30, 500  # per training; images per validation
 _PATIENCE = 10  # validations: a third of the training
@@ -135,23 +137,12 @@ def _from_scratch(kind: Kind, images: int, batch: int, flips: Sequence[Mapping[s
 
 
 def _augmentation(images: int, flips: Sequence[Mapping[str, Any]]) -> Choice:
-    steps = [*flips, {"random_adjust_brightness": {"max_delta": 0.15}}]
-    steps.append({"random_adjust_contrast": {"min_delta": 0.8, "max_delta": 1.2}})
-    reason = "flips, light and crops that keep objects nearly whole"
-    crop = {
-        "min_object_covered": 0.9,
-        "min_aspect_ratio": 0.75,
-        "max_aspect_ratio": 1.33,
-        "min_area": 0.6,
-        "max_area": 1.0,
-        "overlap_thresh": 0.7,
-        "random_coef": 0.3,
-    }
-    if images >= MANY_IMAGES:
-        steps = [*flips]
-        crop = {**crop, "min_object_covered": 0.5, "min_area": 0.3, "overlap_thresh": 0.3}
+    if images < MANY_IMAGES:
+        steps = [*flips, *_TABLE["light"], _TABLE["careful_crop"]]
+        reason = "flips, light and crops that keep objects nearly whole"
+    else:
+        steps = [*flips, _TABLE["wide_crop"]]
         reason = "flips and crops, as many pictures vary by themselves"
-    steps.append({"random_crop_image": crop})
     return Choice(
         path="train_config.data_augmentation_options",
         value=steps,
