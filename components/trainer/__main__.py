@@ -1,19 +1,17 @@
 """The container's entry point."""
 
-import functools
 import os
 
 from component_specs import TrainerJob
-from component_specs.trainer import NODES, TrainingNodes
+from component_specs.trainer import NODES
 from components.runtime.container import log_to_stderr, main
 from detection_core.training.kernels import use_onednn
 
 if __name__ == "__main__":
     if NODES in os.environ:
-        from components.trainer.nodes.launch import train_on_nodes
+        from components.trainer.nodes.launch import given_nodes, train_on_nodes
 
-        nodes = TrainingNodes.from_text(os.environ[NODES])
-        main(TrainerJob, functools.partial(train_on_nodes, nodes=nodes))
+        main(TrainerJob, lambda job: train_on_nodes(job, given_nodes()))
     use_onednn()
     # It imports TensorFlow, which writes its lines a second time unless there is a log.
     log_to_stderr()

@@ -109,6 +109,14 @@ class Reader:
             return [self]
         return [dataclasses.replace(self, paths=(path,), groups=(), weights=()) for path in self.paths]
 
+    def share(self, part: int, parts: int) -> "Reader":
+        """Return a reader of every `parts`-th of this one's examples, from number `part` on."""
+        every = max(1, self.sequence.sample_1_of_n_examples)
+        sequence = dataclasses.replace(
+            self.sequence, sample_1_of_n_examples=every * parts, first_example=every * part
+        )
+        return dataclasses.replace(self, sequence=sequence)
+
     def examples(self) -> int:
         """Count the examples of a training epoch, repeats included.
 

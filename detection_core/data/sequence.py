@@ -33,6 +33,7 @@ class SequenceOptions:
         read_block_length: consecutive records from one file.
         num_epochs: 0: without end.
         sample_1_of_n_examples: take every n-th record only.
+        first_example: number of the first record to take.
         left_out: digests of records to skip, see `detection_core.data.left_out`.
     """
 
@@ -42,6 +43,7 @@ class SequenceOptions:
     read_block_length: int = 32
     num_epochs: int = 0
     sample_1_of_n_examples: int = 1
+    first_example: int = 0
     left_out: tuple[int, ...] = ()
 
 
@@ -70,7 +72,7 @@ def _interleaved(
         record_reader(record_files), cycle_length=readers, block_length=max(1, options.read_block_length)
     )
     records, every = without(records, options.left_out), options.sample_1_of_n_examples
-    return records.shard(every, 0) if every > 1 else records
+    return records.shard(every, options.first_example) if every > 1 else records
 
 
 def shuffled_epochs(

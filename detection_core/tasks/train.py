@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -128,11 +129,16 @@ def _request(
 
     def write_weights(directory: str) -> None:
         weights = [variable.numpy() for variable in model.variables]
-        write_detector(_trained_model(request, weights), config, label_map, directory)
 
-    # With several replicas it must be written outside their strategy's scope, but training runs inside it.
-    one = strategy.num_replicas_in_sync == 1
-    return dataclasses.replace(request, write_weights=write_weights if one else None)
+        def write() -> None:
+            write_detector(_trained_model(request, weights), config, label_map, directory)
+
+        if this_worker().is_chief:
+            # Another thread is outside the scope of the replicas' strategy, in which training runs.
+            with ThreadPoolExecutor(1) as outside:
+                outside.submit(write).result()
+
+    return dataclasses.replace(request, write_weights=write_weights)
 
 
 def _check(plan: TrainPlan, replicas: int) -> None:

@@ -2,13 +2,18 @@
 
 import dataclasses
 import json
+import logging
 import os
 from collections.abc import Callable
+from typing import NoReturn
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from detection_core.errors import ConfigError
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,6 +91,31 @@ def _sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
 def on_any_worker(flag: bool) -> bool:
     """Return whether any worker's flag is set; all workers must call it at the same step."""
     return bool(_sum_over_replicas(tf.constant(float(flag))) > 0)
+
+
+@tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+def _gather_from_replicas(data: tf.Tensor) -> tf.Tensor:
+    strategy = tf.distribute.get_strategy()
+    gather = lambda: tf.distribute.get_replica_context().all_gather(tf.identity(data), axis=0)  # noqa: E731
+    return strategy.experimental_local_results(strategy.run(gather))[0]
+
+
+def gather_from_workers(data: bytes) -> list[bytes]:
+    """Return the data of each worker, in the order of their ranks; all must call it, with a byte or more."""
+    count = current_worker().count
+    if count == 1:
+        return [data]
+    words = np.frombuffer(data + bytes(-len(data) % 8), np.int64)  # there are no collectives of bytes
+    sizes = _gather_from_replicas([len(data)]).numpy()
+    parts = np.split(_gather_from_replicas(words).numpy(), np.cumsum(-(-sizes // 8))[:-1])
+    found = [part.tobytes()[:size] for part, size in zip(parts, sizes, strict=True)]
+    return found[:: len(found) // count]  # one replica of each worker
+
+
+def end_for_restart(reason: str) -> NoReturn:
+    """End this worker, and so the others: a running training takes no worker up again."""
+    _logger.warning("%s; this worker ends. Start all workers again to resume the training", reason)
+    raise SystemExit(os.EX_TEMPFAIL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

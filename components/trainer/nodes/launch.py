@@ -12,11 +12,11 @@ from typing import Any
 
 from component_specs import TrainerJob
 from component_specs.annotations import encode_parameters, job_fields
-from component_specs.trainer import TrainingNodes
+from component_specs.trainer import NODES, TrainingNodes
 from components.trainer.nodes.job_manifest import KINDS, JobKind
 from components.trainer.nodes.kubernetes_api import KubernetesApi, KubernetesError
 from detection_core.artifacts.model_run import TRAIN_REPORT
-from detection_core.errors import ModelError
+from detection_core.errors import ConfigError, ModelError, shorten
 from detection_core.storage import files
 from detection_core.training.stop_signal import StopSignal
 
@@ -25,6 +25,19 @@ _logger = logging.getLogger(__name__)
 _POLL_SECONDS = 2.0
 _WAITING_SECONDS = 60.0
 _READY = "READY"
+
+
+def given_nodes() -> TrainingNodes:
+    """Return the nodes that the step's variable names; ConfigError for another text than `as_text` writes."""
+    text = os.environ[NODES]
+    try:
+        return TrainingNodes.from_text(text)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            f"expected what a compiled workflow sets, found {shorten(text)} ({error}); set"
+            " kubeflow.steps.trainer.nodes in the settings",
+            where=NODES,
+        ) from error
 
 
 def train_on_nodes(job: TrainerJob, nodes: TrainingNodes) -> dict[str, Any]:
@@ -47,9 +60,13 @@ def train_on_nodes(job: TrainerJob, nodes: TrainingNodes) -> dict[str, Any]:
         raise KubernetesError("expected the pod of this step, found none; set KFP_POD_NAME", where=pod_name)
     # The folder of an output is the same in each retry of a step, and another one in each run.
     name = f"detflow-{hashlib.sha256(job.model.encode()).hexdigest()[:12]}"
-    folder = files.join(job.work_dir, "nodes", name)
-    shared = _share(job, folder)
     training = _Training(api, kind, name, pods)
+    folders = files.join(job.work_dir, "nodes", api.namespace, kind.plural)
+    folder = files.join(folders, name)
+    for other in files.list_matching(folders, "*"):
+        if other != folder and training.has_left(other):
+            files.remove_tree(other)
+    shared = _share(job, folder)
     with StopSignal(at_once=True):
         try:
             training.start(kind.manifest(name, nodes, pod, _arguments(shared)))
@@ -109,6 +126,11 @@ class _Training:
                 self.delete()
             time.sleep(_POLL_SECONDS)
         _logger.info("%s | created", self._name)
+
+    def has_left(self, copies: str) -> bool:
+        """Return whether another training's copies are whole, but it is gone: nothing will read them."""
+        name = copies.rpartition("/")[2]
+        return files.exists(files.join(copies, _READY)) and self._api.get(f"{self._folder}/{name}") is None
 
     def delete(self) -> None:
         """Delete it, with its pods."""

@@ -1,12 +1,14 @@
 """Measure a detector during training, on its config's evaluation images."""
 
+import itertools
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from detection_core.artifacts.evaluation import MAP, finite
-from detection_core.builders.datasets import iterate_truth, sampled_evaluation
+from detection_core.builders.datasets import eval_reader, sampled_evaluation
 from detection_core.builders.detector import configured_model
 from detection_core.builders.evaluation_settings import EvaluateOptions, with_eval_config
 from detection_core.builders.train_plan import ValidationPlan
@@ -19,11 +21,12 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import measure, split_to_measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import draw_both, spread_evenly
+from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.evaluation.tiled_runner import with_tiles
 from detection_core.exporters.signatures import serving_function
 from detection_core.structures import Instances
-from detection_core.training.distribution import current_worker
+from detection_core.training.distribution import Worker, current_worker, gather_from_workers
 from detection_core.training.validation import ValidationPicture
 
 _NAME = "validation"
@@ -73,11 +76,13 @@ class DetectorMeasure:
         _check_metrics(self._demanded, known_metrics(self._options.metrics, label_map.class_names))
 
     def __call__(self) -> Mapping[str, float | None]:
-        """Return metric to value; empty on workers other than the chief, which alone measures."""
+        """Return metric to value; empty on workers other than the chief.
+
+        Each worker detects in its share of the images, and the chief computes the metrics of all.
+        """
         # Reading a replicated variable is a reduction, in which all workers take part.
         values = [variable.numpy() for variable in self._model.variables] if self._plain else []
-        if not current_worker().is_chief:
-            return {}
+        worker = current_worker()
         measured = self._plain or self._model
         for variable, value in zip(measured.variables if values else (), values, strict=True):
             variable.assign(value)
@@ -85,12 +90,15 @@ class DetectorMeasure:
             self._function = serving_function(measured, self._resizer)
         runner = with_tiles(SignatureRunner(self._function, "the detector in training"), self._tiles)
         kept: dict[int, np.ndarray] = {}
-        truth = iterate_truth(self._config, label_map=self._label_map)
-        found = measure(
-            {_NAME: runner}, self._keeping(truth, kept), self._label_map, job="validate", total=self.images
-        )
+        reader = eval_reader(self._config, self._label_map).share(worker.index, worker.count)
+        truth = self._keeping(reader.truth(), worker, kept)
+        total = len(range(worker.index, self.images, worker.count))
+        found = measure({_NAME: runner}, truth, self._label_map, job="validate", total=total, partial=True)
+        images = _of_all_workers(found[_NAME].images, kept)
+        if not worker.is_chief:
+            return {}
         metrics = self._options.metrics
-        split = split_to_measure(found[_NAME].images, self._label_map, metrics)
+        split = split_to_measure(images, self._label_map, metrics)
         measurement = compute_metrics(split, metrics, self._demanded)
         self.pictures = self._draw(split, kept)
         return finite(measurement)
@@ -100,10 +108,10 @@ class DetectorMeasure:
         return {f"validation/{picture.number}": picture.image for picture in self.pictures}
 
     def _keeping(
-        self, truth: Iterable[tuple[np.ndarray, Instances]], kept: dict[int, np.ndarray]
+        self, truth: Iterable[tuple[np.ndarray, Instances]], worker: Worker, kept: dict[int, np.ndarray]
     ) -> Iterator[tuple[np.ndarray, Instances]]:
-        """Yield images, and keep the pixels of those to draw."""
-        for number, (image, image_truth) in enumerate(truth):
+        """Yield a worker's images, and keep the pixels of those to draw."""
+        for number, (image, image_truth) in zip(itertools.count(worker.index, worker.count), truth):
             if number in self._drawn:
                 kept[number] = image
             yield image, image_truth
@@ -121,6 +129,18 @@ class DetectorMeasure:
             )
             for number, (at, image) in enumerate(sorted(kept.items()))
         ]
+
+
+def _of_all_workers(
+    images: tuple[EvaluatedImage, ...], kept: dict[int, np.ndarray]
+) -> tuple[EvaluatedImage, ...]:
+    """Return the images of all workers in the split's order, and add their kept pixels to `kept`."""
+    shares = [pickle.loads(data) for data in gather_from_workers(pickle.dumps((images, kept)))]
+    joined: list[Any] = [None] * sum(len(share) for share, _ in shares)
+    for part, (share, pixels) in enumerate(shares):
+        joined[part :: len(shares)] = share
+        kept |= pixels
+    return tuple(joined)
 
 
 def _check_metrics(names: Sequence[str], known: Sequence[str]) -> None:

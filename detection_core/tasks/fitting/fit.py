@@ -29,7 +29,13 @@ from detection_core.optimizers.optimization import with_average
 from detection_core.progress import Reporter
 from detection_core.storage import files
 from detection_core.tasks.fitting.detector_measure import DetectorMeasure
-from detection_core.tasks.fitting.skipped_updates import SkippedBatches, fitting_parts, settled_parts
+from detection_core.tasks.fitting.skipped_updates import (
+    SkippedBatches,
+    WeightsOfWorker,
+    fitting_parts,
+    set_more_parts,
+    settled_parts,
+)
 from detection_core.tasks.fitting.work_folder import code_versions
 from detection_core.training.actions import (
     HistoryFile,
@@ -39,7 +45,7 @@ from detection_core.training.actions import (
     TrainingAction,
     reported_at,
 )
-from detection_core.training.distribution import current_worker
+from detection_core.training.distribution import current_worker, end_for_restart
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.memory import peak_device_memory, peak_host_memory
 from detection_core.training.multi_scale import MultiScaleModel
@@ -61,8 +67,8 @@ class FitRequest:
         plan: number of steps and intervals from the config.
         work_folder: gets the config, `checkpoints/`, `logs/` and `history.jsonl`; a training found there is
             resumed.
-        write_weights: writes the model's present weights as a detector, see `SkippedBatches`; None if
-            impossible.
+        write_weights: writes the model's present weights as a detector, see `SkippedBatches`; every worker
+            calls it, and the chief writes. None if impossible.
         plain_model: float32 model of plain variables to validate instead. Needed if `model` has replicas on
             several devices, or computes with fewer bits.
         step: global step from `new_step`, if the model itself depends on it.
@@ -86,7 +92,7 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
     Call it inside the scope of the model's distribution strategy. If records do not decode, all records are
     checked once. Up to `plan.options.skip_limit` of them are logged, listed in the work folder and left out;
     training resumes from its last checkpoint. If a batch does not fit in memory and the config leaves the
-    number of parts open, training resumes with more parts.
+    number of parts open, training resumes with more parts. One of several workers ends the process to resume.
 
     Args:
         request: what to train.
@@ -95,25 +101,29 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
 
     Raises:
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
+        SystemExit: with several workers, when all have to be started again.
     """
     worker, left_out = current_worker(), LEFT_OUT.read(request.work_folder)
     if worker.is_chief:
         write_as_run(request.config, files.join(request.work_folder, PIPELINE_CONFIG))
-    # Several workers would have to detect a failure at the same step.
+    # Other workers wait in a reduction for one that failed, which cannot go on without them.
     reset = _resetting(request) if worker.count == 1 else None
-    parts, result = settled_parts(request.plan.options, request.work_folder, worker), None
+    parts, result = settled_parts(request.plan.options, request.work_folder), None
     while result is None:
         try:
             result = _train(request, job, progress, left_out, parts)
         except DataError as error:
-            if reset is None or left_out:
+            if left_out:
                 raise
             left_out = _leave_out(request, error)
             LEFT_OUT.write(request.work_folder, left_out)
+            if reset is None:
+                end_for_restart("the listed records are left out from now on")
             reset()
         except BatchTooLargeError as error:
             if reset is None:
-                raise
+                set_more_parts(error, request.plan.options, parts, request.work_folder)
+                end_for_restart("batches are computed in more parts from now on")
             parts = _fitting_parts(request, error, left_out, parts, reset)
     last = result.last_report or reported_at(HISTORY.path(request.work_folder), result.step)
     plan = request.plan.validation
@@ -209,12 +219,14 @@ def _train(
 ) -> TrainingResult:
     config, label_map = request.config, request.label_map
     plan, measure, validation = request.plan.validation, None, None
+    actions: list[TrainingAction]
     if plan is not None:
         measure = DetectorMeasure(request.model, config, label_map, plan, plain_model=request.plain_model)
         validation = Validation(plan.options, measure, request.model, request.work_folder, job=job)
-    actions: list[TrainingAction] = []
     if current_worker().is_chief:
         actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
+    else:
+        actions = [WeightsOfWorker(request.write_weights)] if request.write_weights else []
     class_weights = datasets.training_class_weights(config, label_map=label_map, left_out=left_out)
     with datasets.naming_bad_train_records(config, label_map=label_map):
         result = run_training(
@@ -302,6 +314,5 @@ def _skipped_batches(request: FitRequest, left_out: Sequence[LeftOut]) -> Skippe
         work_folder=request.work_folder,
         seed=request.plan.reproducibility.seed,
         left_out=left_out,
-        # Reading a weight of several workers is a reduction, which the chief cannot do alone.
-        write_weights=request.write_weights if current_worker().count == 1 else None,
+        write_weights=request.write_weights,
     )

@@ -17,13 +17,11 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.record_format import write_record
 from detection_core.data.records import image_name
-from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.training.actions import TrainingAction
-from detection_core.training.distribution import Worker
 from detection_core.training.guard import SkippedUpdate
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates, equal_parts
+from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates, equal_parts, more_parts
 
 _logger = logging.getLogger(__name__)
 
@@ -125,29 +123,49 @@ class SkippedBatches(TrainingAction):
             SKIPPED_BATCHES.write(self.work_folder, self._found)
 
 
+@dataclasses.dataclass(frozen=True)
+class WeightsOfWorker(TrainingAction):
+    """Takes part in writing weights where training stops: reading one is a reduction over all workers."""
+
+    write_weights: Callable[[str], None]
+
+    def skipped(self, update: SkippedUpdate) -> str:
+        """Read the weights; the chief writes them."""
+        if update.is_last:
+            self.write_weights("")
+        return ""
+
+
 _FIELD = "train_config.gradient_accumulation_steps"
 
 
-def settled_parts(options: TrainOptions, folder: str, worker: Worker) -> int:
-    """Return the number of parts with which a training starts or resumes, as its folder stores it.
-
-    Raises:
-        ConfigError: if several workers would have to agree on a number.
-    """
+def settled_parts(options: TrainOptions, folder: str) -> int:
+    """Return the number of parts with which a training starts or resumes, as its folder stores it."""
     if options.gradient_accumulation_steps:
         return options.gradient_accumulation_steps
-    if worker.count > 1:
-        raise ConfigError(
-            f"expected 1 or more, as {worker.count} workers cannot find a number together, found 0, which"
-            " leaves it to the memory; set it to a number",
-            where=_FIELD,
-        )
     if not files.exists(BATCH_PARTS.path(folder)):
         return 1
-    images = options.batch_size // tf.distribute.get_strategy().num_replicas_in_sync
+    images = _images_of_replica(options)
     parts = equal_parts(BATCH_PARTS.read(folder).gradient_accumulation_steps, images)
     _logger.info("an update's %d images are computed in %d parts, as was found before", images, parts)
     return parts
+
+
+def set_more_parts(error: BatchTooLargeError, options: TrainOptions, parts: int, folder: str) -> None:
+    """Store the number of parts for the next start of several workers, if the config leaves it open.
+
+    Raises:
+        BatchTooLargeError: `error`, if the config fixes the number, or one image does not fit.
+    """
+    found = next(more_parts(parts, _images_of_replica(options)), 0)
+    if options.gradient_accumulation_steps or not found:
+        raise error
+    _logger.warning("%s; %d parts are tried next", error, found)
+    BATCH_PARTS.write(folder, BatchParts(gradient_accumulation_steps=found, reason=error.message))
+
+
+def _images_of_replica(options: TrainOptions) -> int:
+    return options.batch_size // tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def fitting_parts(error: BatchTooLargeError, trial: TrialUpdates, parts: int, asked: int, folder: str) -> int:

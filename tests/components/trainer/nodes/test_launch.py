@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from component_specs import TrainerJob
-from component_specs.trainer import TrainingNodes
+from component_specs.trainer import NODES, TrainingNodes
 from components.runtime.bind import bind_arguments
 from components.trainer.nodes import launch
 from components.trainer.nodes.kubernetes_api import KubernetesError
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
-from detection_core.errors import ModelError
+from detection_core.errors import ConfigError, ModelError
 from tests.support.cases import cases, refused
 
 REPORT = TrainReport(steps=7, parameters=3, started_from="random", loss=1.5, learning_rate=0.1)
@@ -109,6 +109,10 @@ def train(job):
     return launch.train_on_nodes(job, TrainingNodes(nodes=2))
 
 
+def nodes_folder(job):
+    return Path(job.work_dir, "nodes", "runs", "trainjobs")
+
+
 def test_pods_read_copies_and_what_they_write_is_the_step_s_result(job, cluster, capsys):
     api = cluster(Cluster())
     api.pods = [{"metadata": {"name": "p", "creationTimestamp": "1"}, "status": {"phase": "Running"}}]
@@ -116,12 +120,35 @@ def test_pods_read_copies_and_what_they_write_is_the_step_s_result(job, cluster,
     assert train(job) == {"steps": 7, "parameters": 3, "started_from": "random"}
     assert Path(job.model, "weights").read_text() == "records"
     assert TRAIN_REPORT.read(job.model_run) == REPORT
-    assert not os.listdir(Path(job.work_dir, "nodes")), "the copies are gone"
+    assert not os.listdir(nodes_folder(job)), "the copies are gone"
     assert capsys.readouterr().err.splitlines() == ["one", "two"], "each line of the chief once"
     (path,) = api.created
-    shared = Path(job.work_dir, "nodes", path.rpartition("/")[2])
+    shared = nodes_folder(job) / path.rpartition("/")[2]
     folders = ("examples", "pipeline_config", "model", "model_run")
     assert api.given == dataclasses.replace(job, **{name: str(shared / name) for name in folders})
+
+
+def test_copies_of_trainings_that_are_gone_are_removed(job, cluster):
+    api = cluster(Cluster())
+    for name, files in {
+        "runs-on": ("READY",),
+        "gone": ("READY", "shard"),
+        "being-copied": ("shard",),
+    }.items():
+        (nodes_folder(job) / name).mkdir(parents=True)
+        for file in files:
+            (nodes_folder(job) / name / file).touch()
+    api.objects["/apis/trainer.kubeflow.org/v1alpha1/namespaces/runs/trainjobs/runs-on"] = {}
+    train(job)
+    assert sorted(os.listdir(nodes_folder(job))) == ["being-copied", "runs-on"]
+
+
+def test_a_variable_written_by_hand_is_one_error(monkeypatch):
+    for text in ("two", "[2]", '{"nodes": 2, "pods": 3}', "{}"):
+        monkeypatch.setenv(NODES, text)
+        refused(ConfigError, f"{NODES}: expected what a compiled workflow sets, found", launch.given_nodes)
+    monkeypatch.setenv(NODES, TrainingNodes(nodes=2).as_text())
+    assert launch.given_nodes() == TrainingNodes(nodes=2)
 
 
 def test_a_retry_goes_on_with_the_job_and_another_run_makes_another(job, cluster):

@@ -20,6 +20,7 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.evaluate import plan_evaluation
 from detection_core.tasks.fitting import detector_measure
 from detection_core.tasks.fitting.detector_measure import DetectorMeasure
+from detection_core.training.distribution import Worker
 from tests.support.blobs import BlobDetector
 from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
@@ -102,6 +103,24 @@ def test_a_sample_is_the_same_images_each_time_whichever_copy_of_the_model_is_me
     assert measure_of(trained.config, detector, plain)() == directly
     with pytest.raises(ConfigError, match=r"validation.metric\[0\].name.*did you mean Detection"):
         measure_of(trained.config, metric=[{"name": "DetectionBoxes_Precision/mAPP"}])
+
+
+def test_workers_that_share_the_images_measure_what_one_does(trained, monkeypatch):
+    alone, count, sent = measure_of(trained.config, max_images=3), 4, []
+    expected = alone()
+    monkeypatch.setattr(
+        detector_measure, "gather_from_workers", lambda data: sent.insert(0, data) or list(sent)
+    )
+    for index in reversed(range(count)):  # the chief is last, and gets what the others sent
+        worker = Worker(index=index, count=count)
+        monkeypatch.setattr(detector_measure, "current_worker", lambda worker=worker: worker)
+        shared = measure_of(trained.config, max_images=3)
+        found = shared()
+        assert worker.is_chief or found == {}
+    assert len(sent) == count and found == expected
+    for one, other in zip(shared.pictures, alone.pictures, strict=True):
+        assert (one.number, one.source_id) == (other.number, other.source_id)
+        np.testing.assert_array_equal(one.image, other.image)
 
 
 def test_validation_detects_in_tiles_where_the_config_says_so(trained, monkeypatch):

@@ -13,11 +13,11 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.artifacts.model_run import BATCH_PARTS, BatchParts
-from detection_core.errors import ConfigError, ContractError, ModelError, StorageError
+from detection_core.errors import ContractError, ModelError, StorageError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files, store_lock
 from detection_core.tasks.fitting import work_folder as module
-from detection_core.tasks.fitting.skipped_updates import fitting_parts, settled_parts
+from detection_core.tasks.fitting.skipped_updates import fitting_parts, set_more_parts, settled_parts
 from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
 from detection_core.tasks.fitting.work_folder import (
     FINISHED,
@@ -25,7 +25,6 @@ from detection_core.tasks.fitting.work_folder import (
     training_fingerprint,
     work_folder,
 )
-from detection_core.training.distribution import Worker
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
 from tests.support.archives import NAME, archive, fake_checkpoint, fake_detector
@@ -257,17 +256,25 @@ def test_published_weights_are_fetched_and_count_by_content(tmp_path, monkeypatc
 
 
 def test_what_was_found_is_kept_as_far_as_it_divides_the_batch(tmp_path):
-    assert settled_parts(OPTIONS, str(tmp_path), Worker()) == 1
+    assert settled_parts(OPTIONS, str(tmp_path)) == 1
     BATCH_PARTS.write(str(tmp_path), BatchParts(gradient_accumulation_steps=3))
-    assert settled_parts(OPTIONS, str(tmp_path), Worker()) == 4
+    assert settled_parts(OPTIONS, str(tmp_path)) == 4
     asked = dataclasses.replace(OPTIONS, gradient_accumulation_steps=2)
-    assert settled_parts(asked, str(tmp_path), Worker()) == 2
+    assert settled_parts(asked, str(tmp_path)) == 2
     # Two replicas have half of the eight images each.
     BATCH_PARTS.write(str(tmp_path), BatchParts(gradient_accumulation_steps=5))
     with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
-        assert settled_parts(OPTIONS, str(tmp_path), Worker()) == 4
-    with pytest.raises(ConfigError, match="2 workers cannot find a number together"):
-        settled_parts(OPTIONS, str(tmp_path), Worker(index=0, count=2))
+        assert settled_parts(OPTIONS, str(tmp_path)) == 4
+
+
+def test_one_of_several_workers_notes_a_number_for_the_next_start(tmp_path):
+    error = BatchTooLargeError("too large", where="here")
+    for parts, found in ((1, 2), (2, 4), (4, 8)):
+        set_more_parts(error, OPTIONS, parts, str(tmp_path))
+        assert settled_parts(OPTIONS, str(tmp_path)) == found
+    fixed = dataclasses.replace(OPTIONS, gradient_accumulation_steps=2)
+    for options, parts in ((OPTIONS, 8), (fixed, 2)):
+        refused(BatchTooLargeError, "here: too large", set_more_parts, error, options, parts, str(tmp_path))
 
 
 def test_where_not_even_one_image_fits_it_is_said(tmp_path):
