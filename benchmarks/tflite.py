@@ -1,13 +1,14 @@
 """Latency and size of .tflite files, float32 and int8, beside those of the Object Detection API's exporter.
 
     python -m benchmarks.tflite [--networks ssd_fpnlite ssd] [--od-api FOLDER] [--threads 1 2 4] [--size 0]
-        [--classes 90] [--turns 7] [--runs 10] [--keep NAME]
+        [--classes 90] [--forms post_process plain_nms] [--turns 7] [--runs 10] [--keep NAME]
 
 `--od-api` is the folder that holds the package `object_detection`; its files come from its exporter for
 TensorFlow Lite and from TensorFlow's converter, int8 by quantization after training. Ours are as `detflow
 export` writes them, int8 of a detector that was rewritten for quantization. Both sides have random weights,
 drawn so widely that scores differ, the same input and the same number of detections. LiteRT runs both with
-XNNPACK. Files take turns, so that other load falls on all alike. `it / ours` is the median over the turns.
+XNNPACK. Files take turns, so that other load falls on all alike. `it / ours` is the median over the turns;
+ours is the first of `--forms`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +33,11 @@ from benchmarks.results import add_keep, keep
 
 FORMATS = ("float32", "int8")
 DETECTIONS = 100
-OURS = "ours"
+OURS = "ours,"
 
 
-def make_ours(text: str, side: int, folder: str) -> None:
-    """Write our files, named by their formats."""
+def make_ours(text: str, side: int, folder: str, forms: Sequence[str]) -> None:
+    """Write our files, named by their forms and formats."""
     from detection_core.artifacts.quantization import QuantizationOptions
     from detection_core.builders.detector import build_detector
     from detection_core.config.check import check_pipeline_config
@@ -52,10 +54,11 @@ def make_ours(text: str, side: int, folder: str) -> None:
     rewritten.calibrate([noise(side)])
     wanted = TFLiteOutputOptions(max_detections=DETECTIONS, classes_per_detection=1, use_regular_nms=False)
     options = post_process_options(config, wanted)
-    for name, source in zip(FORMATS, (model, rewritten.model), strict=True):
-        function = tflite_function(source, options, integer=WRITERS[name].integer)
-        content = WRITERS[name].convert(Conversion(function=function))
-        Path(folder, f"{OURS}_{name}.tflite").write_bytes(content)
+    for form in forms:
+        for name, source in zip(FORMATS, (model, rewritten.model), strict=True):
+            function = tflite_function(source, options, integer=WRITERS[name].integer, form=form)
+            content = WRITERS[name].convert(Conversion(function=function))
+            Path(folder, f"{OURS} {form}_{name}.tflite").write_bytes(content)
 
 
 def noise(side: int) -> np.ndarray:
@@ -107,9 +110,10 @@ def measure(name: str, arguments: argparse.Namespace, folder: str) -> list[dict[
     side = arguments.size or side
     changes = spread_initializers(name) | {"num_classes": arguments.classes}
     text = config_text(network, side, changes)
-    make_ours(text, side, folder)
+    make_ours(text, side, folder, arguments.forms)
     missing = make_reference(text, side, folder, arguments.od_api)
-    contenders = [OURS] if missing else [OURS, "Object Detection API"]
+    contenders = [f"{OURS} {form}" for form in arguments.forms]
+    ours, contenders = contenders[0], contenders + ([] if missing else ["Object Detection API"])
     paths = {(who, form): f"{folder}/{who}_{form}.tflite" for who in contenders for form in FORMATS}
     rows: list[dict[str, Any]] = []
     for threads in arguments.threads:
@@ -123,7 +127,7 @@ def measure(name: str, arguments: argparse.Namespace, folder: str) -> list[dict[
                     "format": form,
                     "MB": round(os.path.getsize(path) / 1e6, 2),
                     "ms": round(statistics.median(times[who, form]), 2),
-                    "it / ours": ratio(times[who, form], times[OURS, form]),
+                    "it / ours": ratio(times[who, form], times[ours, form]),
                     "it / float32": ratio(times[who, form], times[who, "float32"]),
                 }
             )
@@ -141,6 +145,9 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2, 4])
     parser.add_argument("--size", type=int, default=0, help="rows and columns of the input; 0: the networks'")
     parser.add_argument("--classes", type=int, default=90)
+    parser.add_argument(
+        "--forms", nargs="+", default=["post_process"], help="of our files, see `detflow export`"
+    )
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--runs", type=int, default=10, help="inferences of a turn; their median counts")
     add_keep(parser)

@@ -5,7 +5,8 @@
 Each contender is a training of SSD MobileNetV2 FPN-Lite by `python -m components.trainer`: one process, or
 several that TF_CONFIG joins on this machine. The batch is the total of all, so that the network's work is the
 same; what a step costs more is communication and what each worker does by itself. Start and first step are
-taken off by the difference of two lengths. Contenders take turns.
+taken off by the difference of two lengths. Contenders take turns. Each process has one core: otherwise the
+threads of all of them would wait for each other on the same cores, and wait by spinning.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ def cpu_seconds(folder: Path, workers: int, steps: int, batch: int) -> float:
     for server in servers:
         server.close()
     overrides = {"train_config.num_steps": steps, "train_config.batch_size": batch}
+    cores = sorted(os.sched_getaffinity(0))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(dir=folder) as work:
         paths = {
@@ -96,7 +98,8 @@ def cpu_seconds(folder: Path, workers: int, steps: int, batch: int) -> float:
                 task = {"type": "worker", "index": place}
                 environment["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
             with Path(work, f"log-{place}").open("wb") as log:
-                running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log))
+                pinned = ["taskset", "--cpu-list", str(cores[place % len(cores)]), *command]
+                running.append(subprocess.Popen(pinned, cwd=ROOT, env=environment, stdout=log, stderr=log))
         codes = [process.wait() for process in running]
         said = Path(work, "log-0").read_text(errors="replace")[-2000:]
     assert not any(codes), f"{workers} workers ended with {codes}: {said}"

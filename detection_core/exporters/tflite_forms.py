@@ -11,7 +11,7 @@ from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import Normalisation
 from detection_core.exporters import tflite_post_process
-from detection_core.ops.detection_post_process import PostProcessed, plain_post_process
+from detection_core.ops.detection_post_process import PostProcessed, foreground, plain_post_process
 from detection_core.ops.post_process_options import PostProcessOptions
 from detection_core.structures import COLOURS
 
@@ -146,7 +146,7 @@ def _headless(options: HeadOptions) -> Heads:
     def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
         # The consumer applies the sigmoid.
         scores = logits if options.sigmoid else _scores(logits, options, moved=True)
-        return {"location": tf.identity(box_codes), "score": scores[:, :, scores.shape[2] - classes :]}
+        return {"location": tf.identity(box_codes), "score": foreground(scores, classes)}
 
     return give
 
