@@ -12,7 +12,7 @@ from detection_core.data.records import count_records, expand_patterns
 from detection_core.datasets.layouts import count_images, count_kinds, list_data_set
 from detection_core.errors import DataError, one_line
 from detection_core.storage import files
-from detection_core.storage.shard_cache import uri_of
+from detection_core.storage.shard_cache import RecordFile, uri_of
 
 _SPLIT = re.compile("Split-[^/]+")
 _RECORDS = re.compile(r"\.(tfrecords?|tfrec|records?)(?=$|[.-])", re.IGNORECASE)
@@ -20,7 +20,12 @@ _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)
 
 
 def check_split(examples_dir: str, split: str) -> int:
-    """Refuse a split with missing or excess data.
+    """Return the number of records of a split, after `count_split` has checked it."""
+    return sum(count_split(examples_dir, split).values())
+
+
+def count_split(examples_dir: str, split: str) -> dict[RecordFile, int]:
+    """Count the records of a split's files; refuse a split with missing or excess data.
 
     Shard names give the number of shards, the manifest the sizes, and the dataset card the counts. Examples
     of other tools need no card.
@@ -30,7 +35,7 @@ def check_split(examples_dir: str, split: str) -> int:
         split: name of the split.
 
     Returns:
-        The number of records of the split.
+        The files in order, with their numbers of records.
 
     Raises:
         DataError: names the missing, excess or damaged data.
@@ -46,7 +51,8 @@ def check_split(examples_dir: str, split: str) -> int:
     _check_names(map(uri_of, paths))
     if files.exists(MANIFEST.path(folder)):
         _check_sizes(folder)
-    records = sum(count_records(path) for path in paths)
+    counts = {path: count_records(path) for path in paths}
+    records = sum(counts.values())
     card = CARD.find(examples_dir)
     described = card.splits.get(split) if card else None
     for what, found in (("shards", len(paths)), ("images", records)):
@@ -58,7 +64,7 @@ def check_split(examples_dir: str, split: str) -> int:
             )
     if not records:
         raise DataError("expected records, found none; make the examples again", where=folder)
-    return records
+    return counts
 
 
 def _what_lies_in(examples_dir: str, split: str) -> str:

@@ -1,8 +1,9 @@
 """Validate examples: compute statistics, find problems, and decide whether they may be trained on."""
 
 import dataclasses
+import itertools
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding
@@ -13,29 +14,29 @@ from detection_core.artifacts.pictures import FOLDER
 from detection_core.builders.detector import configured_model
 from detection_core.capabilities import capability, has_capability
 from detection_core.config.check import check_detector
-from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.model_fields import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.encoding import Decoding
 from detection_core.errors import ContractError
-from detection_core.progress import Progress
 from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page
 from detection_core.storage import files
-from detection_core.tasks.examples import check_split
+from detection_core.storage.shard_cache import RecordFile
+from detection_core.tasks.examples import count_split
 from detection_core.validation.checks import FindingList, Limits, check_classes
 from detection_core.validation.drift import check_differences
 from detection_core.validation.duplicates import check_copies, check_duplicates
-from detection_core.validation.labelled_images import LabelledImage, read_some, read_split, split_names
+from detection_core.validation.labelled_images import LabelledImage, read_some, split_names
 from detection_core.validation.network_view import NetworkView, check_boxes_at_input, match_anchors
-from detection_core.validation.sample_pictures import SamplePictures, complete_examples
+from detection_core.validation.sample_pictures import complete_examples
 from detection_core.validation.split_pass import (
-    FolderCounters,
+    DataPass,
     PassOptions,
+    RecordPart,
     SplitPass,
     counted_card,
-    pass_over,
+    read_all,
 )
 
 _TFDV, _NEAR_DUPLICATES = "detection_core.optional.tfdv", "detection_core.optional.near_duplicates"
@@ -84,6 +85,10 @@ class ValidationFolders:
     anomalies: str
 
 
+GatherParts = Callable[[Sequence[RecordPart], PassOptions], DataPass]
+"""Passes over all parts, in whatever processes."""
+
+
 def validate_examples(
     examples_dir: str,
     config: PipelineConfig | None,
@@ -91,27 +96,30 @@ def validate_examples(
     options: ValidationOptions,
     folders: ValidationFolders,
     suspected: Sequence[Finding] = (),
+    gather: GatherParts = read_all,
 ) -> DataFindings:
     """Read every example once and report problems.
 
     Without a training config, checks that depend on the detector are skipped. `baseline_dir` is the deployed
     detector; "" if there is none. `suspected` are findings of others, which get ids and pictures, too.
+    `gather` passes over the examples.
 
     Raises:
         ConfigError: for a config that no detector can be built from.
         DataError: if examples are missing or damaged.
     """
     label_map = load_label_map(files.join(examples_dir, LABEL_MAP))
-    splits = {split: check_split(examples_dir, split) for split in split_names(examples_dir)}
+    counts = {split: count_split(examples_dir, split) for split in split_names(examples_dir)}
+    splits = {split: sum(of_files.values()) for split, of_files in counts.items()}
     findings = FindingList(options.limits)
     hashes = _wants_hashes(sum(splits.values()), options, findings)
-    wanted = _wanted(examples_dir, label_map, options, hashes)
-    passes, by_folder = _pass_over_all(examples_dir, label_map, splits, wanted)
+    gathered = gather(_parts(counts), _wanted(examples_dir, label_map, options, hashes))
+    passes = {split: gathered.splits[split].result() for split in splits}
     statistics = DataStatistics(
         classes=label_map.names,
         splits={split: found.statistics for split, found in passes.items()},
         spans=passes["train"].spans if "train" in passes else {},
-        folders=by_folder,
+        folders=gathered.folders.statistics(),
     )
     view = _view(config, label_map, findings)
     _check_all(passes, label_map, view, findings)
@@ -124,7 +132,7 @@ def validate_examples(
     check_differences(statistics, options.earlier_spans, _baseline_statistics(baseline_dir), findings)
 
     def read(split: str, numbers: Collection[int]) -> Iterator[LabelledImage]:
-        return read_some(split_pattern(examples_dir, split), label_map, numbers)
+        return read_some(counts[split], label_map, numbers)
 
     files.remove_tree(files.join(folders.anomalies, FOLDER))
     found = DataFindings(
@@ -135,7 +143,7 @@ def validate_examples(
         images=splits,
         decoded=sum(split.files.decoded for split in passes.values()),
     )
-    wanted.pictures.write(folders.anomalies)
+    gathered.pictures.write(folders.anomalies, read)
     STATISTICS.write(folders.statistics, statistics)
     FINDINGS.write(folders.anomalies, found)
     _write_page(examples_dir, passes, (label_map, view), options, folders.anomalies)
@@ -144,24 +152,16 @@ def validate_examples(
     return found
 
 
-def _pass_over_all(
-    examples_dir: str, label_map: LabelMap, splits: Mapping[str, int], wanted: PassOptions
-) -> tuple[dict[str, SplitPass], dict[str, SampleStatistics]]:
-    """Read every example once; return the results of each split, and the folders' statistics."""
-    by_folder = FolderCounters(label_map.names)
-    with Progress("validate", total=sum(splits.values()), unit="image") as progress:
-        passes = {
-            split: pass_over(
-                split,
-                read_split(split_pattern(examples_dir, split), label_map),
-                count,
-                wanted,
-                by_folder,
-                progress,
-            )
-            for split, count in splits.items()
-        }
-    return passes, by_folder.statistics()
+def _parts(counts: Mapping[str, Mapping[RecordFile, int]]) -> list[RecordPart]:
+    """Return a part for each file, given the numbers of records of the files of each split."""
+    parts = []
+    for split, of_files in counts.items():
+        starts = itertools.accumulate(of_files.values(), initial=0)
+        parts += [
+            RecordPart(split=split, file=file, start=start, total=sum(of_files.values()))
+            for file, start in zip(of_files, starts, strict=False)
+        ]
+    return parts
 
 
 def _write_page(
@@ -190,11 +190,10 @@ def _write_page(
 def _wanted(examples_dir: str, label_map: LabelMap, options: ValidationOptions, hashes: bool) -> PassOptions:
     card = CARD.find(examples_dir)
     return PassOptions(
-        classes=label_map.names,
+        label_map=label_map,
         spans=tuple(card.spans.get("train", ())) if card else (),
         decoding=options.decoding,
         hashes=hashes,
-        pictures=SamplePictures(label_map.names),
     )
 
 
@@ -226,8 +225,8 @@ def _check_all(
 ) -> None:
     check_classes({split: found.statistics for split, found in passes.items()}, label_map.names, findings)
     copies = check_duplicates({split: found.digests for split, found in passes.items()}, findings)
-    annotations = {split: found.annotations for split, found in passes.items()}
-    check_copies([pair for pairs in copies.values() for pair in pairs], annotations, findings)
+    objects = {split: found.object_digests for split, found in passes.items()}
+    check_copies([pair for pairs in copies.values() for pair in pairs], objects, findings)
     hashes = {split: found.hashes for split, found in passes.items()}
     if any(hashes.values()):
         capability(_NEAR_DUPLICATES).check_near_copies(hashes, copies, findings)

@@ -59,9 +59,8 @@ class SampleCounter:
     def __init__(self, classes: Sequence[str]) -> None:
         self._waiting: list[LabelledImage] = []
         self._images = self._empty = self._objects = 0
-        box_bins = {"class": list(classes), **BOX_BINS}
-        self._of_boxes = {name: _HistogramCounter(bins) for name, bins in box_bins.items()}
-        self._of_images = {name: _HistogramCounter(bins) for name, bins in IMAGE_BINS.items()}
+        bins = {"class": list(classes), **BOX_BINS, **IMAGE_BINS}
+        self._counters = {name: _HistogramCounter(named) for name, named in bins.items()}
 
     def add(self, image: LabelledImage) -> None:
         """Count an image without its crowd regions."""
@@ -72,13 +71,21 @@ class SampleCounter:
     def statistics(self) -> SampleStatistics:
         """Return the sums so far."""
         self._count()
-        counters = {**self._of_boxes, **self._of_images}
         return SampleStatistics(
             images=self._images,
             empty_images=self._empty,
             objects=self._objects,
-            histograms={name: counter.histogram() for name, counter in counters.items()},
+            histograms={name: counter.histogram() for name, counter in self._counters.items()},
         )
+
+    def merge(self, other: "SampleCounter") -> None:
+        """Add the counts of another counter of the same classes."""
+        other._count()
+        self._images += other._images
+        self._empty += other._empty
+        self._objects += other._objects
+        for name, counter in self._counters.items():
+            counter.merge(other._counters[name])
 
     def _count(self) -> None:
         images, self._waiting = self._waiting, []
@@ -108,9 +115,9 @@ class SampleCounter:
         self._empty += int((counts == 0).sum())
         self._objects += int(counts.sum())
         for name, bins in find_box_bins(boxes, classes, sides[owners]).items():
-            self._of_boxes[name].add(bins, owners, images)
+            self._counters[name].add(bins, owners, images)
         for name, bins in find_image_bins(counts, sides).items():
-            self._of_images[name].add(bins, np.arange(images), images)
+            self._counters[name].add(bins, np.arange(images), images)
 
 
 def find_image_bins(counts: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
@@ -152,6 +159,10 @@ class _HistogramCounter:
         for row, values in enumerate((counts, counts**2, counts * totals[pairs // size], counts > 0)):
             np.add.at(self._sums[row], bin_of, values)
         self._total_squares += int((totals**2).sum())
+
+    def merge(self, other: "_HistogramCounter") -> None:
+        self._sums += other._sums
+        self._total_squares += other._total_squares
 
     def histogram(self) -> Histogram:
         return _histogram(self._bins, self._sums, self._total_squares)

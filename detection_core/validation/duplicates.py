@@ -4,7 +4,6 @@ Images are compared by digests of their files. Eight bytes of each digest are ke
 eight megabytes. The probability that any two different files among ten million collide is three in a million.
 """
 
-import array
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ _BYTES = 8
 
 
 Digests = Sequence[int]
-"""`short_digest` of each image of a split, in the order of its records."""
+"""A digest of each image of a split, in the order of its records."""
 
 
 def short_digest(sha256: bytes) -> int:
@@ -136,13 +135,20 @@ class AnnotationChecker:
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._classes = classes
+        self._images = 0
         self._counts = dict.fromkeys(_REPEATS, 0)
         self._listed: dict[str, list[tuple[int, str, list[float]]]] = {check: [] for check in _REPEATS}
-        self._objects = array.array("Q")
+
+    def merge(self, other: "AnnotationChecker") -> None:
+        """Add what another one found in other records."""
+        self._images += other._images
+        for check, listed in self._listed.items():
+            self._counts[check] += other._counts[check]
+            self._listed[check] = sorted([*listed, *other._listed[check]])[:EXAMPLES_LISTED]
 
     def add(self, image: LabelledImage) -> None:
         """Compare the boxes of an image, without crowd regions."""
-        self._objects.append(_objects_digest(image))
+        self._images += 1
         kept = np.flatnonzero(~image.is_crowd)[:_MOST_BOXES]
         if len(kept) < 2:
             return
@@ -172,17 +178,13 @@ class AnnotationChecker:
 
     def report(self, split: str, findings: FindingList) -> None:
         """Add the findings."""
-        for check, count in self._counts.items() if self._objects else ():
+        for check, count in self._counts.items() if self._images else ():
             examples = [example(split, record, note, box=box) for record, note, box in self._listed[check]]
             what = f"images of {split} have the same box {_REPEATS[check]}"
-            findings.add_share(check, split, count, len(self._objects), what, examples=examples)
-
-    def objects_digest(self, record: int) -> int:
-        """Return a hash that is equal for images with the same objects."""
-        return self._objects[record]
+            findings.add_share(check, split, count, self._images, what, examples=examples)
 
 
-def _objects_digest(image: LabelledImage) -> int:
+def objects_digest(image: LabelledImage) -> int:
     """Hash classes and boxes, rounded to a thousandth of the image, independent of their order."""
     rows = sorted(
         (*row, int(label), bool(crowd))
@@ -193,17 +195,14 @@ def _objects_digest(image: LabelledImage) -> int:
     return int.from_bytes(hashlib.blake2b(repr(rows).encode(), digest_size=_BYTES).digest(), "big")
 
 
-def check_copies(
-    pairs: Sequence[Pair], checkers: Mapping[str, AnnotationChecker], findings: FindingList
-) -> None:
-    """Find records of the same image with different objects."""
+def check_copies(pairs: Sequence[Pair], objects: Mapping[str, Digests], findings: FindingList) -> None:
+    """Find records of the same image with different objects; `objects_digest` of each image is given."""
     if not pairs:
         return
     found = [
         pair
         for pair in pairs
-        if checkers[pair.split].objects_digest(pair.record)
-        != checkers[pair.other_split].objects_digest(pair.other_record)
+        if objects[pair.split][pair.record] != objects[pair.other_split][pair.other_record]
     ]
     what = "copies of an image are annotated differently; keep the right one"
     examples = pair_examples(found, "the same image, annotated differently")

@@ -1,7 +1,8 @@
 """Reads examples one by one for checks, without decoding pixels."""
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from detection_core.data.encode import parse_example
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
 from detection_core.storage import files
+from detection_core.storage.shard_cache import RecordFile, uri_of
 
 _LONGEST_SIDE = 1 << 20
 """Maximum side of an image in pixels."""
@@ -72,25 +74,40 @@ class LabelledImage:
 
 def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
     """Yield a split's examples in file order, one in memory at a time; DataError names a damaged record."""
-    for number, record in enumerate(_records(pattern)):
+    return read_files(records.expand_patterns([pattern]), label_map)
+
+
+def read_files(
+    record_files: Iterable[RecordFile], label_map: LabelMap, start: int = 0
+) -> Iterator[LabelledImage]:
+    """Yield the examples of files as `read_split`, numbered from `start`."""
+    raw = itertools.chain.from_iterable(map(_records, record_files))
+    for number, record in enumerate(raw, start):
         yield parse_record(record, number, label_map)
 
 
-def read_some(pattern: str, label_map: LabelMap, numbers: Collection[int]) -> Iterator[LabelledImage]:
-    """Yield the examples with these numbers; the others are not parsed. Raises DataError as `read_split`."""
-    last = max(numbers, default=-1)
-    for number, record in zip(range(last + 1), _records(pattern), strict=False):
-        if number in numbers:
-            yield parse_record(record, number, label_map)
+def read_some(
+    counts: Mapping[RecordFile, int], label_map: LabelMap, numbers: Collection[int]
+) -> Iterator[LabelledImage]:
+    """Yield the examples of a split with these numbers, given its files with their numbers of records.
+
+    Files without them are not read, the other examples not parsed. Raises DataError as `read_split`.
+    """
+    start = 0
+    for file, count in counts.items():
+        wanted = [number for number in numbers if start <= number < start + count]
+        for number, record in zip(range(start, max(wanted, default=-1) + 1), _records(file), strict=False):
+            if number in wanted:
+                yield parse_record(record, number, label_map)
+        start += count
 
 
-def _records(pattern: str) -> Iterator[bytes]:
-    for file in records.expand_patterns([pattern]):
-        try:
-            yield from records.read_records(file).prefetch(16).as_numpy_iterator()
-        except records.READING_ERRORS as error:
-            records.check_records(file)  # names a damaged record
-            raise DataError(f"expected TFRecord files, found {error}", where=pattern) from error
+def _records(file: RecordFile) -> Iterator[bytes]:
+    try:
+        yield from records.read_records(file).prefetch(16).as_numpy_iterator()
+    except records.READING_ERRORS as error:
+        records.check_records(file)  # names a damaged record
+        raise DataError(f"expected TFRecord files, found {error}", where=uri_of(file)) from error
 
 
 def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledImage:

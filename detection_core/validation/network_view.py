@@ -9,10 +9,10 @@ import tensorflow as tf
 from detection_core.artifacts.box_profile import AnchorMatch, AnchorMatches, Histogram, SizeGrid
 from detection_core.data.resize import Resizer
 from detection_core.datasets.counts import SIDES
-from detection_core.datasets.layouts import Reservoir
 from detection_core.ops.iou import iou
 from detection_core.validation.checks import FindingList, example
 from detection_core.validation.labelled_images import LabelledImage, stored_box
+from detection_core.validation.uniform_sample import UniformSample
 
 TINY_PIXELS = 4.0
 """Minimum shorter side of a box at the network's input in pixels; smaller boxes cannot be learned."""
@@ -43,24 +43,29 @@ class SampledBoxes:
 
 
 class BoxSample:
-    """Samples boxes uniformly from a stream."""
+    """Samples boxes uniformly."""
 
     def __init__(self, size: int = _SAMPLED) -> None:
-        self._boxes: Reservoir[tuple[np.ndarray, tuple[int, int], int]] = Reservoir(size)
+        self._sample = UniformSample(size, columns=6)
 
     def add(self, image: LabelledImage) -> None:
         """Sample from the objects of an image, without crowd regions."""
-        for box in image.boxes[~image.is_crowd]:
-            self._boxes.add((box, (image.height, image.width), image.record))
+        boxes = image.boxes[~image.is_crowd]
+        sizes = np.broadcast_to((image.height, image.width), (len(boxes), 2))
+        self._sample.add(image.record, np.concatenate([boxes, sizes], axis=1))
+
+    def merge(self, other: "BoxSample") -> None:
+        """Sample from the boxes of another sample, too."""
+        self._sample.merge(other._sample)
 
     def drawn(self) -> SampledBoxes:
         """Return the sample, in the order of the records."""
-        kept = sorted(self._boxes.kept, key=lambda entry: entry[2])
+        records, rows = self._sample.kept()
         return SampledBoxes(
-            boxes=np.asarray([box for box, _, _ in kept], np.float32).reshape(-1, 4),
-            sizes=np.asarray([size for _, size, _ in kept], np.int32).reshape(-1, 2),
-            records=np.asarray([record for _, _, record in kept], np.int64),
-            total=self._boxes.seen,
+            boxes=rows[:, :4].astype(np.float32),
+            sizes=rows[:, 4:].astype(np.int32),
+            records=records,
+            total=self._sample.seen,
         )
 
 

@@ -4,7 +4,6 @@ Examples of findings get their ids and pictures in a second pass over their reco
 """
 
 import dataclasses
-import heapq
 import io
 import itertools
 from collections import Counter, defaultdict
@@ -22,6 +21,7 @@ from detection_core.errors import DataError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, jpeg_bytes
 from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
+from detection_core.validation.checks import TRAIN
 from detection_core.validation.labelled_images import LabelledImage
 
 _SIDES, _CROP = (240, 320), 160
@@ -29,102 +29,133 @@ _MOST_SAMPLES, _A_CLASS, _SMALLEST_BOXES = 160, (2, 8), 12
 _CONTEXT, _LEAST_CONTEXT = 3.0, 24.0
 
 
+ReadRecords = Callable[[str, Collection[int]], Iterator[LabelledImage]]
+"""(split, record numbers) to the records."""
+
+_Record = tuple[bool, str, int]
+"""(whether it is not the training split, split, number): the order of records."""
+
+
 class SamplePictures:
     """Draws the first images of each class and the smallest boxes of all; other images are not decoded.
 
     ExampleGen orders images by a hash of their ids. So the first ones are a random but reproducible sample.
+    Samples of parts of the records can be merged in any order. The order of the records decides.
     """
 
     def __init__(self, classes: Sequence[str]) -> None:
         least, most = _A_CLASS
         self._classes = classes
         self._each = min(most, max(least, _MOST_SAMPLES // max(1, len(classes))))
-        self._samples: dict[int, list[tuple[PictureEntry, bytes]]] = {}
-        self._objects: Counter[int] = Counter()
-        self._drawn = 0
-        self._borrowed: set[int] = set()
-        # A heap with the largest of the smallest boxes on top: (-side, -order, entry, picture).
-        self._smallest: list[tuple[float, int, PictureEntry, bytes]] = []
-        self._order = 0
+        # No class is drawn from a later image: each earlier one was drawn for another class, or for this one.
+        self._first: dict[_Record, Counter[int]] = {}
+        self._images: Counter[int] = Counter()
+        # (side, record, place in it, entry, picture), the smallest first.
+        self._smallest: list[tuple[float, _Record, int, PictureEntry, bytes]] = []
 
     def add(self, split: str, image: LabelledImage) -> None:
         """Add the next image."""
-        labels = image.classes[image.classes >= 0].tolist()
-        self._objects.update(labels)
-        wanted = self._wanted_classes(labels)
-        small = list(self._small_boxes(image))
-        if not wanted and not small:
-            return
-        with one_large(image.height * image.width):
-            self._draw(split, image, wanted, small)
+        record = (split != TRAIN, split, image.record)
+        self._add_first(record, Counter(image.classes[image.classes >= 0].tolist()))
+        if small := list(self._small_boxes(image)):
+            with one_large(image.height * image.width):
+                self._crop_small(record, image, small)
 
-    def _draw(
-        self, split: str, image: LabelledImage, wanted: Sequence[int], small: Sequence[tuple[float, int]]
-    ) -> None:
-        pixels = pixels_of(image)
-        if pixels is None:
-            return
-        where = f"{split}: {image.source_id or image.filename}"
-        for number, label in enumerate(wanted):
-            self._drawn -= len(self._samples.pop(label)) if label in self._borrowed else 0
-            self._borrowed = (self._borrowed - {label}) | ({label} if number else set())
-            picture = draw_image(pixels, image, self._classes, sides=_SIDES, label=label)
-            name = f"sample-{label:04d}-{len(self._samples.setdefault(label, []))}.jpg"
-            entry = PictureEntry(kind=SAMPLE, source_id=where, caption=self._classes[label], file=name)
-            self._samples[label].append((entry, jpeg_bytes(picture)))
-            self._drawn += 1
-        for side, row in small:
-            self._keep_small(side, row, pixels, image, where)
+    def merge(self, other: "SamplePictures") -> None:
+        """Add the sample of other records."""
+        self._smallest = sorted([*self._smallest, *other._smallest])[:_SMALLEST_BOXES]
+        first = sorted((self._first | other._first).items())
+        self._first, self._images = {}, Counter()
+        for record, labels in first:
+            self._add_first(record, labels)
 
-    def write(self, folder: str) -> None:
+    def _add_first(self, record: _Record, labels: Counter[int]) -> None:
+        if any(self._images[label] < _MOST_SAMPLES for label in labels):
+            self._images.update(labels.keys())
+            self._first[record] = labels
+
+    def write(self, folder: str, read: ReadRecords) -> None:
         """Write `pictures/*.jpg` and `pictures/index.jsonl`: classes in order, then small boxes."""
-        drawn = [pair for _, pairs in sorted(self._samples.items()) for pair in pairs]
-        smallest = sorted(self._smallest, key=lambda kept: (-kept[0], -kept[1]))
-        drawn += [(entry, picture) for _, _, entry, picture in smallest]
+        drawn = self._draw(read)
+        for number, (*_, entry, picture) in enumerate(self._smallest):
+            drawn.append((dataclasses.replace(entry, file=f"smallest-{number:02d}.jpg"), picture))
         place = files.join(folder, FOLDER)
         for entry, picture in drawn:
             files.write_bytes(files.join(place, entry.file), picture)
         PICTURES.write(place, [entry for entry, _ in drawn])
 
-    def _wanted_classes(self, labels: Sequence[int]) -> list[int]:
-        """Return the classes that an image is drawn for: the rarest with few pictures, and new ones.
+    def _draw(self, read: ReadRecords) -> list[tuple[PictureEntry, bytes]]:
+        """Read and draw the sample of each class; images that do not decode are replaced by others."""
+        pictures: dict[tuple[int, _Record], tuple[str, bytes]] = {}
+        damaged: set[_Record] = set()
+        while missing := [key for key in self._choose(damaged) if key not in pictures]:
+            for split in {record[1] for _, record in missing}:
+                for image in read(split, {record[2] for _, record in missing if record[1] == split}):
+                    record, pixels = (split != TRAIN, split, image.record), pixels_of(image)
+                    if pixels is None:
+                        damaged.add(record)
+                        continue
+                    for label in (label for label, other in missing if other == record):
+                        drawing = draw_image(pixels, image, self._classes, sides=_SIDES, label=label)
+                        pictures[label, record] = _name(split, image), jpeg_bytes(drawing)
+        drawn, numbers = [], Counter[int]()
+        for label, record in self._choose(damaged):
+            where, picture = pictures[label, record]
+            name = f"sample-{label:04d}-{numbers[label]}.jpg"
+            entry = PictureEntry(kind=SAMPLE, source_id=where, caption=self._classes[label], file=name)
+            drawn.append((entry, picture))
+            numbers[label] += 1
+        return drawn
 
-        A new class borrows another class's picture until it gets one.
+    def _choose(self, damaged: Collection[_Record]) -> list[tuple[int, _Record]]:
+        """Choose (class, record) of each picture, by class.
+
+        An image is drawn for the rarest class with few pictures, and for new ones. A new class borrows
+        another class's picture until it gets one.
         """
-        found = [label for label in set(labels) if self._own(label) < self._each]
-        found.sort(key=lambda label: (self._own(label), self._objects[label], label))
-        new = [label for label in found[1:] if label not in self._samples]
-        return [*found[:1], *new][: max(0, _MOST_SAMPLES - self._drawn)]
+        chosen: dict[int, list[_Record]] = {}
+        borrowed: set[int] = set()
+        objects: Counter[int] = Counter()
 
-    def _own(self, label: int) -> int:
-        return 0 if label in self._borrowed else len(self._samples.get(label, ()))
+        def rarity(label: int) -> tuple[int, int, int]:
+            return 0 if label in borrowed else len(chosen.get(label, ())), objects[label], label
+
+        for record, labels in self._first.items():
+            objects.update(labels)
+            found = sorted(rarity(label) for label in labels)
+            few = [label for own, _, label in found if own < self._each and record not in damaged]
+            wanted = [*few[:1], *(label for label in few[1:] if label not in chosen)]
+            room = _MOST_SAMPLES - sum(map(len, chosen.values()))
+            for number, label in enumerate(wanted[: max(0, room)]):
+                if label in borrowed:
+                    del chosen[label]
+                borrowed = (borrowed - {label}) | ({label} if number else set())
+                chosen.setdefault(label, []).append(record)
+        return [(label, record) for label, records in sorted(chosen.items()) for record in records]
 
     def _small_boxes(self, image: LabelledImage) -> Iterator[tuple[float, int]]:
         """Yield (square root of the area in pixels, row) of the boxes among the smallest so far."""
         sides = image.boxes[:, 2:] - image.boxes[:, :2]
         pixels = np.sqrt(np.maximum(sides.prod(axis=1), 0.0) * image.height * image.width)
+        largest = self._smallest[-1][0] if len(self._smallest) >= _SMALLEST_BOXES else np.inf
         for row in np.argsort(pixels, kind="stable")[:_SMALLEST_BOXES].tolist():
-            largest = -self._smallest[0][0] if len(self._smallest) >= _SMALLEST_BOXES else np.inf
             if not image.is_crowd[row] and pixels[row] < largest:
                 yield float(pixels[row]), row
 
-    def _keep_small(
-        self, side: float, row: int, pixels: np.ndarray, image: LabelledImage, where: str
-    ) -> None:
-        label = int(image.classes[row])
-        name = self._classes[label] if label >= 0 else "no class"
-        self._order += 1
-        entry = PictureEntry(
-            kind=SMALLEST,
-            source_id=where,
-            caption=f"{name}, {side:.1f} px",
-            file=f"smallest-{self._order:06d}.jpg",
-        )
-        kept = (-side, -self._order, entry, _crop(pixels, image.boxes[row], max(label, 0)))
-        if len(self._smallest) < _SMALLEST_BOXES:
-            heapq.heappush(self._smallest, kept)
-        else:
-            heapq.heappushpop(self._smallest, kept)
+    def _crop_small(self, record: _Record, image: LabelledImage, small: Sequence[tuple[float, int]]) -> None:
+        if (pixels := pixels_of(image)) is None:
+            return
+        for place, (side, row) in enumerate(small):
+            label = int(image.classes[row])
+            caption = f"{self._classes[label] if label >= 0 else 'no class'}, {side:.1f} px"
+            entry = PictureEntry(kind=SMALLEST, source_id=_name(record[1], image), caption=caption, file="")
+            picture = _crop(pixels, image.boxes[row], max(label, 0))
+            self._smallest.append((side, record, place, entry, picture))
+        self._smallest = sorted(self._smallest, key=lambda kept: kept[:3])[:_SMALLEST_BOXES]
+
+
+def _name(split: str, image: LabelledImage) -> str:
+    return f"{split}: {image.source_id or image.filename}"
 
 
 def _crop(pixels: np.ndarray, box: np.ndarray, label: int) -> bytes:
@@ -227,10 +258,6 @@ def _runs(png: bytes, size: tuple[int, int]) -> bytes:
 
 _PICTURES_A_FINDING, _ALL_PICTURES = 6, 60
 _MARKED = (320, 400)
-
-ReadRecords = Callable[[str, Collection[int]], Iterator[LabelledImage]]
-"""(split, record numbers) to the records."""
-
 
 _Place = tuple[str, int, tuple[float, ...], tuple[float, ...]]
 """A picture's split, record, marked box and detected box; a box is empty for none."""

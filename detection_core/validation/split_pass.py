@@ -1,4 +1,6 @@
-"""One pass over the examples of a split, which gathers the input of all checks.
+"""One pass over the examples of all splits, which gathers the input of all checks.
+
+Parts of the examples can be read by several processes: passes over parts are merged, with the same result.
 
 Image files are decoded and hashed in threads.
 """
@@ -24,10 +26,11 @@ from detection_core.data.records import done_ahead
 from detection_core.datasets.counts import BoxCounter
 from detection_core.datasets.encoding import Decoding
 from detection_core.progress import Progress
+from detection_core.storage.shard_cache import RecordFile
 from detection_core.validation.box_statistics import SampleCounter
 from detection_core.validation.checks import EXAMPLES_LISTED, TRAIN, FindingList, example
-from detection_core.validation.duplicates import AnnotationChecker, Digests, short_digest
-from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
+from detection_core.validation.duplicates import AnnotationChecker, Digests, objects_digest, short_digest
+from detection_core.validation.labelled_images import LabelledImage, folder_of, read_files, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
 from detection_core.validation.sample_pictures import SamplePictures
 
@@ -39,22 +42,37 @@ _TFDV = "detection_core.optional.tfdv"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordPart:
+    """A file of records.
+
+    Attributes:
+        split: of the records.
+        file: its path or shard.
+        start: number of its first record in the split.
+        total: number of all records of the split.
+    """
+
+    split: str
+    file: RecordFile
+    start: int
+    total: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PassOptions:
     """What to gather.
 
     Attributes:
-        classes: names of the label map.
+        label_map: of the examples.
         spans: of the examples, oldest first.
         decoding: selects the images to decode.
         hashes: hash every image, to find near-duplicates.
-        pictures: draws samples.
     """
 
-    classes: Sequence[str]
+    label_map: LabelMap
     spans: tuple[str, ...]
     decoding: Decoding
     hashes: bool
-    pictures: SamplePictures
 
 
 class FolderCounters:
@@ -74,6 +92,15 @@ class FolderCounters:
             return
         self._counters.setdefault(folder, SampleCounter(self._classes)).add(image)
 
+    def merge(self, other: "FolderCounters") -> None:
+        """Add the counts of other images."""
+        theirs, mine = other._counters, self._counters
+        if theirs is None or mine is None or len(mine.keys() | theirs.keys()) > MOST_FOLDERS:
+            self._counters = None
+            return
+        for folder, counter in theirs.items():
+            mine.setdefault(folder, SampleCounter(self._classes)).merge(counter)
+
     def statistics(self) -> dict[str, SampleStatistics]:
         """Return folder to statistics; empty for one folder or too many."""
         counters = self._counters or {}
@@ -91,6 +118,7 @@ class SplitPass:
         spans: of training images by span.
         features: DatasetFeatureStatisticsList of its columns; None without the capability `tfdv`.
         digests: of its image files.
+        object_digests: of the images' objects.
         hashes: of its images; empty if not requested.
         files: results of decoding.
         annotations: compares its boxes with each other.
@@ -103,6 +131,7 @@ class SplitPass:
     spans: dict[str, SampleStatistics]
     features: Any
     digests: Digests
+    object_digests: Digests
     hashes: Sequence[bytes | None]
     files: "ImageFiles"
     annotations: AnnotationChecker
@@ -111,49 +140,114 @@ class SplitPass:
     objects: "ObjectCounter"
 
 
-def pass_over(
-    split: str,
-    images: Iterable[LabelledImage],
-    count: int,
-    options: PassOptions,
-    folders: FolderCounters,
-    progress: Progress,
-) -> SplitPass:
-    """Read every example of a split once; `folders` counts over all splits; DataError if damaged."""
-    counter, annotations = SampleCounter(options.classes), AnnotationChecker(options.classes)
-    digests = array.array("Q")  # eight bytes an image
-    spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
-    sample, profile, objects = BoxSample(), BoxCounter(), ObjectCounter()
-    features = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
-    files = ImageFiles(count, options.decoding, hashes=options.hashes)
-    for image in files.looked_at(images):
-        is_tile = TILE in image.features
-        if not is_tile:  # splits, spans and folders are compared by their whole images
-            counter.add(image)
-            folders.add(image)
-        if features is not None:
-            features.add(image.features)
-        digests.append(short_digest(image.sha256))
-        annotations.add(image)
-        sample.add(image)
-        profile.add(list(_pixel_boxes(image)), image.width, image.height)
-        objects.add(image)
-        options.pictures.add(split, image)
-        if spans and not is_tile and (span := span_of(image, options.spans)):
-            spans[span].add(image)
-        progress.advance()
-    return SplitPass(
-        statistics=counter.statistics(),
-        spans={span: of_span.statistics() for span, of_span in spans.items()},
-        features=None if features is None else features.statistics(),
-        digests=digests,
-        hashes=files.hashes if options.hashes else (),
-        files=files,
-        annotations=annotations,
-        boxes=sample.drawn(),
-        profile=profile.profile(),
-        objects=objects,
-    )
+class SplitCounter:
+    """Gathers the input of all checks from records of a split; counters of its parts add up in any order."""
+
+    def __init__(self, split: str, options: PassOptions) -> None:
+        classes = options.label_map.names
+        self._options = options
+        self._counter = SampleCounter(classes)
+        self._spans = {span: SampleCounter(classes) for span in options.spans if split == TRAIN}
+        self._features = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
+        self._files = ImageFiles(0, options.decoding, hashes=options.hashes)
+        self._annotations = AnnotationChecker(classes)
+        self._boxes, self._profile, self._objects = BoxSample(), BoxCounter(), ObjectCounter()
+        # First record of a part to the digests of its images, of their objects, and its hashes.
+        self._by_record: dict[int, tuple[Any, Any, Any]] = {}
+
+    def looked_at(self, images: Iterable[LabelledImage], part: RecordPart) -> Iterator[LabelledImage]:
+        """Count the images of a part while they are read; yield them."""
+        files = ImageFiles(part.total, self._options.decoding, hashes=self._options.hashes)
+        digests, objects = array.array("Q"), array.array("Q")  # eight bytes an image each
+        for image in files.looked_at(images):
+            self._add(image)
+            digests.append(short_digest(image.sha256))
+            objects.append(objects_digest(image))
+            yield image
+        self._by_record[part.start] = digests, objects, files.hashes if self._options.hashes else []
+        self._files.merge(files)
+
+    def _add(self, image: LabelledImage) -> None:
+        if TILE not in image.features:  # splits and spans are compared by their whole images
+            self._counter.add(image)
+            if span := span_of(image, tuple(self._spans)):
+                self._spans[span].add(image)
+        if self._features is not None:
+            self._features.add(image.features, image.record)
+        self._annotations.add(image)
+        self._boxes.add(image)
+        self._profile.add(list(_pixel_boxes(image)), image.width, image.height)
+        self._objects.add(image)
+
+    def merge(self, other: "SplitCounter") -> None:
+        """Add what was gathered from other records of the split."""
+        for mine, theirs in zip(self._counters(), other._counters(), strict=True):
+            mine.merge(theirs)
+        self._by_record |= other._by_record
+
+    def _counters(self) -> list[Any]:
+        known = [self._counter, self._files, self._annotations, self._boxes, self._profile, self._objects]
+        return [*known, *self._spans.values(), *([] if self._features is None else [self._features])]
+
+    def result(self) -> SplitPass:
+        """Return what was gathered from all records."""
+        digests, objects = array.array("Q"), array.array("Q")
+        hashes = ImageFiles(0, self._options.decoding, hashes=self._options.hashes).hashes
+        for _, (some_digests, some_objects, some_hashes) in sorted(self._by_record.items()):
+            digests += some_digests
+            objects += some_objects
+            hashes += some_hashes
+        return SplitPass(
+            statistics=self._counter.statistics(),
+            spans={span: of_span.statistics() for span, of_span in self._spans.items()},
+            features=None if self._features is None else self._features.statistics(),
+            digests=digests,
+            object_digests=objects,
+            hashes=hashes,
+            files=self._files,
+            annotations=self._annotations,
+            boxes=self._boxes.drawn(),
+            profile=self._profile.profile(),
+            objects=self._objects,
+        )
+
+
+class DataPass:
+    """Gathers the input of all checks from the records of all splits; passes over parts can be merged."""
+
+    def __init__(self, options: PassOptions) -> None:
+        self._options = options
+        self.splits: dict[str, SplitCounter] = {}
+        self.folders = FolderCounters(options.label_map.names)
+        self.pictures = SamplePictures(options.label_map.names)
+
+    def read(self, part: RecordPart, on_image: Callable[[], None] = lambda: None) -> "DataPass":
+        """Read every example of a part once; DataError if damaged."""
+        counter = self.splits.setdefault(part.split, SplitCounter(part.split, self._options))
+        images = read_files([part.file], self._options.label_map, part.start)
+        for image in counter.looked_at(images, part):
+            if TILE not in image.features:
+                self.folders.add(image)
+            self.pictures.add(part.split, image)
+            on_image()
+        return self
+
+    def merge(self, other: "DataPass") -> "DataPass":
+        """Add what was gathered from other records."""
+        for split, counter in other.splits.items():
+            self.splits.setdefault(split, SplitCounter(split, self._options)).merge(counter)
+        self.folders.merge(other.folders)
+        self.pictures.merge(other.pictures)
+        return self
+
+
+def read_all(parts: Sequence[RecordPart], options: PassOptions) -> DataPass:
+    """Read every example once in this process."""
+    found, totals = DataPass(options), {part.split: part.total for part in parts}
+    with Progress("validate", total=sum(totals.values()), unit="image") as progress:
+        for part in parts:
+            found.read(part, progress.advance)
+    return found
 
 
 def _pixel_boxes(image: LabelledImage) -> Iterator[tuple[float, float, float, float]]:
@@ -175,6 +269,12 @@ class ObjectCounter:
         self._images += 1
         self._empty += not len(image.classes)
         self._classes.update(image.classes.tolist())
+
+    def merge(self, other: "ObjectCounter") -> None:
+        """Add the counts of other images."""
+        self._images += other._images
+        self._empty += other._empty
+        self._classes.update(other._classes)
 
     def card(self, label_map: LabelMap) -> SplitCard:
         """Return the counts as a card."""
@@ -219,6 +319,13 @@ class ImageFiles:
         self._hash_file: Callable[[bytes], bytes | None] | None = near.hash_image_file if near else None
         self.hashes: Any = near.HashList() if near else []
         self.decoded = 0
+
+    def merge(self, other: "ImageFiles") -> None:
+        """Add what was found in other records, except hashes."""
+        self.decoded += other.decoded
+        self._faulty += other._faulty
+        self._faults = sorted([*self._faults, *other._faults], key=lambda fault: fault.record)
+        del self._faults[EXAMPLES_LISTED:]
 
     def looked_at(self, images: Iterable[LabelledImage]) -> Iterator[LabelledImage]:
         """Yield the images unchanged, after their files were looked at in threads."""

@@ -89,6 +89,11 @@ class HashList(Sequence[bytes | None]):
         self._hashes += found if found is not None else bytes(HASH_BYTES)
         self._known.append(found is not None)
 
+    def __iadd__(self, others: "HashList") -> "HashList":
+        self._hashes += others._hashes
+        self._known += others._known
+        return self
+
     def __len__(self) -> int:
         return len(self._known)
 

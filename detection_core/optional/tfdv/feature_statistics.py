@@ -1,17 +1,21 @@
 """Statistics of the columns of examples, as TFDV's TensorFlow Metadata protos.
 
 TensorFlow Data Validation has wheels for x86-64 only, and needs a package without wheels. So this module
-computes the statistics, in one pass and bounded memory. TFDV's tools read and compare them.
+computes the statistics, in one pass and bounded memory. TFDV's tools read and compare them. Counters of
+parts of the examples can be merged in any order.
 """
 
+import math
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
-from detection_core.datasets.layouts import Reservoir
+from detection_core.validation.uniform_sample import UniformSample
 
 _IS_BYTES = ("image/encoded", "image/object/mask")
 """Columns with files: only the lengths of their values are counted."""
@@ -20,10 +24,10 @@ INVALID_TEXT = "__BYTES_VALUE__"
 """Replacement for text that is not UTF-8, as in TFDV."""
 _MOST_VALUES = 20_000
 """Maximum number of distinct texts counted per column; with more, frequencies are omitted."""
-_SAMPLED = 10_000
+_SAMPLED, _COUNTED = 10_000, 2_000
 _BUCKETS = 10
 _MOST_COLUMNS = 1_000
-"""Maximum number of columns, which bounds memory; no tool writes as many. Further columns are skipped."""
+"""Maximum number of columns, the first by name, which bounds memory; no tool writes as many."""
 
 
 class _Lengths:
@@ -39,6 +43,13 @@ class _Lengths:
         self.largest = max(self.largest, count)
         self.smallest = count if self.smallest < 0 else min(self.smallest, count)
 
+    def merge(self, other: "_Lengths") -> None:
+        self.present += other.present
+        self.total += other.total
+        self.largest = max(self.largest, other.largest)
+        known = [one for one in (self.smallest, other.smallest) if one >= 0]
+        self.smallest = min(known, default=-1)
+
     def fill(self, common: Any, examples: int) -> None:
         common.num_non_missing = self.present
         common.num_missing = examples - self.present
@@ -49,27 +60,48 @@ class _Lengths:
 
 
 class _Range:
-    """Statistics of numbers: mean and squares of finite values, the rest of all values except NaN."""
+    """Statistics of numbers: sums of finite values and of their squares, the rest of all values except NaN.
+
+    The sums are exact, so they do not depend on how the values are divided.
+    """
 
     def __init__(self) -> None:
         self.count = self.zeros = self.nans = 0
-        self.mean = self.squares = 0.0
+        self.total = self.squares = Fraction()
         self.least, self.most = float("inf"), float("-inf")
 
-    def add(self, values: np.ndarray) -> None:
-        """Add values (Chan, Golub and LeVeque, 1979, for mean and squares)."""
-        numbers, finite = values[~np.isnan(values)], values[np.isfinite(values)]
-        self.nans += len(values) - len(numbers)
+    def add(self, values: Sequence[Any]) -> None:
+        numbers: np.ndarray = np.asarray(values, np.float64)
+        finite = [value for value in values if math.isfinite(value)]
+        self.nans += int(np.isnan(numbers).sum())
         self.zeros += int((numbers == 0).sum())
-        self.least = float(numbers.min(initial=self.least))
-        self.most = float(numbers.max(initial=self.most))
-        if not len(finite):
-            return
-        count, apart = self.count + len(finite), float(finite.mean()) - self.mean
-        self.squares += float(((finite - finite.mean()) ** 2).sum())
-        self.squares += apart**2 * self.count * len(finite) / count
-        self.mean += apart * len(finite) / count
-        self.count = count
+        self.least = float(np.fmin.reduce(numbers, initial=self.least))
+        self.most = float(np.fmax.reduce(numbers, initial=self.most))
+        self.count += len(finite)
+        self.total += _exact_sum(finite)
+        self.squares += _exact_sum([value * value for value in finite])
+
+    def merge(self, other: "_Range") -> None:
+        for name in ("count", "zeros", "nans", "total", "squares"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+
+    def mean(self) -> float:
+        return float(self.total / self.count)
+
+    def deviation(self) -> float:
+        return math.sqrt(self.squares / self.count - (self.total / self.count) ** 2)
+
+
+def _exact_sum(values: Sequence[Any]) -> Fraction:
+    """Return the sum of integers, or of numbers of 32 bits or their squares, without rounding."""
+    if values and isinstance(values[0], int):
+        return Fraction(sum(values))
+    total, terms = Fraction(), list(values)
+    while part := math.fsum(terms):
+        total += Fraction(part)
+        terms.append(-part)
+    return total
 
 
 class _NumberColumn:
@@ -78,21 +110,27 @@ class _NumberColumn:
     def __init__(self, kind: int) -> None:
         self.kind = kind
         self.lengths = _Lengths()
-        self._waiting: list[float] = []
+        self._waiting: list[Any] = []
         self._range = _Range()
-        self._sample: Reservoir[float] = Reservoir(_SAMPLED)
+        self._sample = UniformSample(_SAMPLED, columns=1)
 
-    def add(self, values: Any) -> None:
+    def add(self, values: Any, record: int) -> None:
         self.lengths.add(len(values))
-        self._waiting.extend(values)
-        if len(self._waiting) >= _SAMPLED:
+        numbers = list(values)
+        self._sample.add(record, numbers)
+        self._waiting += numbers
+        if len(self._waiting) >= _COUNTED:
             self._count()
 
     def _count(self) -> None:
-        self._range.add(np.asarray(self._waiting, np.float64))
-        for value in self._waiting:
-            self._sample.add(value)
-        self._waiting = []
+        waiting, self._waiting = self._waiting, []
+        self._range.add(waiting)
+
+    def merge(self, other: "_NumberColumn") -> None:
+        other._count()
+        self.lengths.merge(other.lengths)
+        self._range.merge(other._range)
+        self._sample.merge(other._sample)
 
     def fill(self, feature: Any, examples: int) -> None:
         self._count()
@@ -101,10 +139,10 @@ class _NumberColumn:
         self.lengths.fill(stats.common_stats, examples)
         if not found.count:
             return
-        stats.mean, stats.std_dev = found.mean, float(np.sqrt(found.squares / found.count))
+        stats.mean, stats.std_dev = found.mean(), found.deviation()
         stats.min, stats.max, stats.num_zeros = found.least, found.most, found.zeros
-        sample: np.ndarray = np.asarray(self._sample.kept, np.float64)
-        sample = sample[np.isfinite(sample)]
+        _, rows = self._sample.kept()
+        sample = rows[np.isfinite(rows)]
         if not len(sample):
             return
         stats.median = float(np.median(sample))
@@ -130,13 +168,22 @@ class _TextColumn:
         self._values: Counter[bytes] | None = Counter()
         self._characters = 0
 
-    def add(self, values: Any) -> None:
+    def add(self, values: Any, _: int) -> None:
         self.lengths.add(len(values))
         self._characters += sum(map(len, values))
-        if self._values is not None:
+        self._update(values)
+
+    def merge(self, other: "_TextColumn") -> None:
+        self.lengths.merge(other.lengths)
+        self._characters += other._characters
+        self._update(other._values)
+
+    def _update(self, values: Any) -> None:
+        """Count values, or add a counter of values; None: there are too many."""
+        if self._values is not None and values is not None:
             self._values.update(values)
-            if len(self._values) > _MOST_VALUES:
-                self._values = None
+        if values is None or (self._values and len(self._values) > _MOST_VALUES):
+            self._values = None
 
     def fill(self, feature: Any, examples: int) -> None:
         feature.type = pb.FeatureNameStatistics.STRING
@@ -178,10 +225,14 @@ class _FileColumn:
     def __init__(self) -> None:
         self.lengths, self._sizes = _Lengths(), _Lengths()
 
-    def add(self, values: Any) -> None:
+    def add(self, values: Any, _: int) -> None:
         self.lengths.add(len(values))
         for value in values:
             self._sizes.add(len(value))
+
+    def merge(self, other: "_FileColumn") -> None:
+        self.lengths.merge(other.lengths)
+        self._sizes.merge(other._sizes)
 
     def fill(self, feature: Any, examples: int) -> None:
         feature.type = pb.FeatureNameStatistics.BYTES
@@ -206,21 +257,38 @@ class FeatureCounter:
 
     def __init__(self) -> None:
         self._examples = 0
-        self._columns: dict[tuple[str, str], _Column] = {}
+        self._columns: dict[tuple[str, str], Any] = {}
+        self._end: tuple[str, ...] = (chr(sys.maxunicode),)
 
-    def add(self, features: Mapping[str, Any]) -> None:
-        """Count an example."""
+    def add(self, features: Mapping[str, Any], record: int) -> None:
+        """Count an example, given the number of its record, which decides on samples."""
         self._examples += 1
         for key, feature in features.items():
             kind = feature.WhichOneof("kind")
             if kind is None:
                 continue
             column = self._columns.get((key, kind))
-            if column is None:
-                if len(self._columns) >= _MOST_COLUMNS:
-                    continue
+            if column is None and (key, kind) < self._end:
                 column = self._columns[key, kind] = _KINDS[kind](key)
-            column.add(getattr(feature, kind).value)
+                self._drop_last()
+            if column is not None:
+                column.add(getattr(feature, kind).value, record)
+
+    def merge(self, other: "FeatureCounter") -> None:
+        """Add the counts of other records."""
+        self._examples += other._examples
+        for name, column in other._columns.items():
+            if name in self._columns:
+                self._columns[name].merge(column)
+            else:
+                self._columns[name] = column
+                self._drop_last()
+
+    def _drop_last(self) -> None:
+        """Drop the last column by name if there are too many."""
+        if len(self._columns) > _MOST_COLUMNS:
+            self._end = last = max(self._columns)
+            del self._columns[last]
 
     def statistics(self) -> pb.DatasetFeatureStatisticsList:
         """Return the statistics so far; a column with several types appears once per type."""

@@ -180,17 +180,23 @@ def labelled(number, boxes, classes, crowd=None, data=None):
     return LabelledImage(**named, boxes=boxes, classes=classes, is_crowd=is_crowd)
 
 
-def written(samples, folder):
-    samples.write(str(folder))
+def written(folder, names, images, split="train"):
+    """Draw the samples of images, and list them."""
+    samples = SamplePictures(names)
+    for image in images:
+        samples.add(split, image)
+
+    def read(_, numbers):
+        return (image for image in images if image.record in numbers)
+
+    samples.write(str(folder), read)
     return list_pictures(str(folder))
 
 
 def test_every_class_has_pictures_and_images_are_not_repeated_without_need(tmp_path):
-    samples = SamplePictures(["common", "rare", "never"])
-    for number in range(60):
-        classes = [0, 0, 1] if number in (0, 40) else [0]
-        samples.add("train", labelled(number, [[0.1, 0.1, 0.4, 0.4]] * len(classes), classes))
-    found = [p for p in written(samples, tmp_path) if p.kind == SAMPLE]
+    classes = [[0, 0, 1] if number in (0, 40) else [0] for number in range(60)]
+    images = [labelled(number, [[0.1, 0.1, 0.4, 0.4]] * len(c), c) for number, c in enumerate(classes)]
+    found = [p for p in written(tmp_path, ["common", "rare", "never"], images) if p.kind == SAMPLE]
     assert [p.source_id for p in found if p.caption == "rare"] == ["train: image 0", "train: image 40"]
     captions = [p.caption for p in found]
     assert captions.count("common") == 8 and "never" not in captions
@@ -199,18 +205,16 @@ def test_every_class_has_pictures_and_images_are_not_repeated_without_need(tmp_p
 
 def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
     sides = np.random.default_rng(3).permutation(np.linspace(0.02, 0.5, 60))
-    samples = SamplePictures(["a"])
-    for number, side in enumerate(sides):
-        samples.add("eval", labelled(number, [[0.5, 0.5, 0.5 + side, 0.5 + side / 2]], [0]))
-    found = [p for p in written(samples, tmp_path) if p.kind == SMALLEST]
+    boxes = [[[0.5, 0.5, 0.5 + side, 0.5 + side / 2]] for side in sides]
+    images = [labelled(number, box, [0]) for number, box in enumerate(boxes)]
+    found = [p for p in written(tmp_path, ["a"], images, "eval") if p.kind == SMALLEST]
     assert [p.caption for p in found] == [f"a, {100 * side:.1f} px" for side in sorted(sides)[:12]]
     below = subfolder(tmp_path, 1)
     grey = np.full((100, 200, 3), 90, np.uint8)
     grey[40:44, 100:104] = 255
     data = encoded(Image.fromarray(grey), "PNG")
-    samples = SamplePictures(["dot"])
-    samples.add("train", labelled(0, [[0.40, 0.50, 0.44, 0.52]], [0], data=data))
-    (picture,) = [p for p in written(samples, below) if p.kind == SMALLEST]
+    images = [labelled(0, [[0.40, 0.50, 0.44, 0.52]], [0], data=data)]
+    (picture,) = [p for p in written(below, ["dot"], images) if p.kind == SMALLEST]
     pixels = np.asarray(Image.open(picture.file))
     assert pixels.shape == (160, 160, 3)
     assert pixels[77:83, 77:83].min() > 215  # the dot, inside of the frame around it
@@ -218,21 +222,15 @@ def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
 
 
 def test_pictures_are_bounded_the_same_every_time_and_not_of_crowds(tmp_path):
-    samples = SamplePictures(["a"])
-    samples.add("train", labelled(0, [[0.1, 0.1, 0.2, 0.2]], [0], crowd=[True]))
-    samples.add("train", labelled(1, [[0.1, 0.1, 0.2, 0.2]], [0], data=b"no image"))
-    samples.add("train", labelled(2, np.zeros((0, 4)), []))
-    found = written(samples, tmp_path)
+    box = [[0.1, 0.1, 0.2, 0.2]]
+    images = [labelled(0, box, [0], crowd=[True]), labelled(1, box, [0], data=b"no image")]
+    images.append(labelled(2, np.zeros((0, 4)), []))
+    found = written(tmp_path, ["a"], images)
     assert [(p.kind, p.source_id) for p in found] == [(SAMPLE, "train: image 0")]
     names = [f"class {i}" for i in range(400)]
     data = jpeg(natural(np.random.default_rng(0)).resize((200, 100)))
     images = [labelled(n, [[0.1, 0.1, 0.6, 0.6]] * 2, [n, n + 200], data=data) for n in range(200)]
-    folders = []
-    for run in ("one", "two"):
-        samples = SamplePictures(names)
-        for image in images:
-            samples.add("train", image)
-        folders.append(written(samples, tmp_path / run))
+    folders = [written(tmp_path / run, names, images) for run in ("one", "two")]
     one, two = ([(p.kind, p.source_id, p.caption, p.read()) for p in found] for found in folders)
     assert one == two
     assert sum(kind == SAMPLE for kind, *_ in one) == 160 and sum(kind == SMALLEST for kind, *_ in one) == 12

@@ -18,13 +18,18 @@ from detection_core.datasets.encoding import find_decoding
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import class_colour
 from detection_core.optional.near_duplicates.perceptual_hash import hash_image_file
-from detection_core.progress import Progress
+from detection_core.tasks.examples import count_split
 from detection_core.validation import labelled_images, sample_pictures, split_pass
 from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits
-from detection_core.validation.duplicates import AnnotationChecker, Pair, check_copies, same_boxes
+from detection_core.validation.duplicates import (
+    AnnotationChecker,
+    Pair,
+    check_copies,
+    objects_digest,
+    same_boxes,
+)
 from detection_core.validation.labelled_images import folder_of, parse_record, read_some, read_split
 from detection_core.validation.sample_pictures import (
-    SamplePictures,
     box_of,
     complete_examples,
     draw_image,
@@ -119,14 +124,15 @@ def test_a_damaged_file_or_record_is_named(tmp_path):
 
 
 def test_folders_spans_and_splits_are_told_and_records_not_asked_for_not_parsed(tmp_path):
-    path, pattern = _written(tmp_path)
-    assert {i.record: i.source_id for i in read_some(pattern, LABELS, {1, 3})} == {1: "1", 3: "3"}
-    assert list(read_some(pattern, LABELS, ())) == []
+    path, _ = _written(tmp_path)
+    counts = {"missing": 10, str(path): 5}
+    assert {i.record: i.source_id for i in read_some(counts, LABELS, {11, 13})} == {11: "1", 13: "3"}
+    assert list(read_some(counts, LABELS, ())) == []
     # One that is no example at all is passed over.
     with open(path, "wb") as file:
         write_record(file, b"no example")
         write_record(file, encode(Made(source_id="after"), 0))
-    assert [image.record for image in read_some(pattern, LABELS, {1})] == [1]
+    assert [image.record for image in read_some({str(path): 2}, LABELS, {1})] == [1]
     below = subfolder(tmp_path, 1)
     folders = {"anna/day 1/a.png": "anna/day 1", "anna\\a.png": "anna", "a.png": ""}
     assert {name: folder_of(labelled(filename=name)) for name in folders} == folders
@@ -138,19 +144,17 @@ def test_folders_spans_and_splits_are_told_and_records_not_asked_for_not_parsed(
 
 
 def _pass(tmp_path, images, *, split="train", spans=(), hashes=False, tiles=()):
-    folder = write_examples(tmp_path, {split: images})
-    with open(next(tmp_path.glob("Split-*/*")), "ab") as file:
+    write_examples(tmp_path, {split: images})
+    path = next(tmp_path.glob("Split-*/*"))
+    with open(path, "ab") as file:
         for number, made in enumerate(tiles):
             record = Example.FromString(encode(made, number))
             record.features.feature["image/tile"].int64_list.value.extend([0, 0])
             write_record(file, record.SerializeToString())
-    counted = {"classes": LABELS.names, "pictures": SamplePictures(LABELS.names), "spans": spans}
-    options = split_pass.PassOptions(**counted, decoding=find_decoding("none"), hashes=hashes)
-    folders = split_pass.FolderCounters(LABELS.names)
-    with Progress("validate", total=len(images), unit="image") as progress:
-        read = read_split(split_pattern(folder, split), LABELS)
-        found = split_pass.pass_over(split, read, len(images) + len(tiles), options, folders, progress)
-    return found, folders.statistics()
+    given = {"label_map": LABELS, "spans": spans, "hashes": hashes, "decoding": find_decoding("none")}
+    part = split_pass.RecordPart(split=split, file=str(path), start=0, total=len(images) + len(tiles))
+    found = split_pass.read_all([part], split_pass.PassOptions(**given))
+    return found.splits[split].result(), found.folders.statistics()
 
 
 def test_splits_are_compared_by_whole_images_and_anchors_fit_to_tiles_too(tmp_path):
@@ -168,7 +172,7 @@ def test_everything_is_gathered_in_one_pass_by_span_and_by_folder(tmp_path):
     assert found.hashes[0] == found.hashes[2] != found.hashes[1]
     assert found.digests[0] == found.digests[2]
     assert len(found.boxes.boxes) == 3 and found.features.datasets[0].num_examples == 3
-    assert found.annotations.objects_digest(0) == found.annotations.objects_digest(1)
+    assert found.object_digests[0] == found.object_digests[1]
     images = [Made(source_id=name) for name in ("1/a", "1/b", "2/a", "3/a")]
     found, _ = _pass(tmp_path / "train", images, spans=("1", "2"))
     assert {span: sample.images for span, sample in found.spans.items()} == {"1": 2, "2": 1}
@@ -197,7 +201,7 @@ def _complete(tmp_path, *findings):
     folder = write_examples(tmp_path / "examples", {"train": made, "eval": [Made(source_id="other")]})
 
     def read(split, numbers):
-        return read_some(split_pattern(folder, split), LABELS, numbers)
+        return read_some(count_split(folder, split), LABELS, numbers)
 
     return complete_examples(findings, read, LABELS.names, str(tmp_path / "out"))
 
@@ -369,8 +373,9 @@ def test_one_box_twice_is_a_repetition_of_two_classes_a_contradiction_and_of_a_c
 def test_copies_that_are_annotated_differently_are_found():
     two = Made(boxes=(BOX, OTHER), classes=("cat", "dog"))
     swapped = Made(boxes=(OTHER, BOX), classes=("dog", "cat"))
-    checkers = {"train": _checker(two, two), "eval": _checker(swapped, Made(boxes=(BOX,)))}
+    made = {"train": (two, two), "eval": (swapped, Made(boxes=(BOX,)))}
+    digests = {split: [objects_digest(labelled(made=one)) for one in each] for split, each in made.items()}
     pairs = [Pair(split="eval", record=record, other_split="train", other_record=record) for record in (0, 1)]
-    [finding] = findings_of(check_copies, pairs, checkers).findings()
+    [finding] = findings_of(check_copies, pairs, digests).findings()
     assert (finding.measured, finding.examples[0].record) == (0.5, 1)
-    assert findings_of(check_copies, [], checkers).findings() == []
+    assert findings_of(check_copies, [], digests).findings() == []
