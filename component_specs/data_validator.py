@@ -16,6 +16,7 @@ from component_specs.annotations import (
     Output,
 )
 from component_specs.codecs import JsonObject, PackedText
+from component_specs.example_gen import BEAM_ARGS
 from component_specs.trainer import OVERRIDES
 
 Checks = Mapping[str, Mapping[str, Any]]
@@ -43,4 +44,6 @@ class DataValidatorJob:
     span_folder: str = ""
     earlier_spans: Annotated[Mapping[str, str], EARLIER_SPANS] = dataclasses.field(default_factory=dict)
     schema_text: Annotated[str, PackedText("a schema")] = ""
+    distributed: bool = False
+    beam_args: Annotated[tuple[str, ...], BEAM_ARGS] = ()
     code_version: str = ""

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, Input, Output
-from component_specs.codecs import JsonList, JsonObject
-from component_specs.example_gen import TILES, Tiles
+from component_specs.codecs import JsonObject
+from component_specs.example_gen import BEAM_ARGS, TILES, Tiles
 
 Thresholds = Mapping[str, Mapping[str, float]]
 """Metric name to its bounds."""
@@ -30,5 +30,5 @@ class EvaluatorJob:
     write_detections: bool = False
     trust: bool = False
     distributed: bool = False
-    beam_args: Annotated[tuple[str, ...], JsonList(example='["--runner=FlinkRunner"]')] = ()
+    beam_args: Annotated[tuple[str, ...], BEAM_ARGS] = ()
     code_version: str = ""

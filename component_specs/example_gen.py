@@ -18,6 +18,7 @@ SPLITS = JsonObject(example='{"train": 0.8, "eval": 0.2}')
 
 Tiles = Mapping[str, float]
 """Fields of `detection_core.ops.tile_options.TileOptions`; empty: whole images only."""
+BEAM_ARGS = JsonList(example='["--runner=FlinkRunner"]')
 TILES = JsonObject(example='{"size": 640, "overlap": 0.2, "min_visibility": 0.3}')
 
 
@@ -76,4 +77,4 @@ class ExampleGenJob:
     data_fingerprint: str = ""
     spans: Annotated[Spans, SPANS] = Spans()
     code_version: str = ""
-    beam_args: Annotated[tuple[str, ...], JsonList(example='["--runner=FlinkRunner"]')] = ()
+    beam_args: Annotated[tuple[str, ...], BEAM_ARGS] = ()

@@ -1,6 +1,8 @@
 """DataValidator: examples in, statistics, findings and a verdict out."""
 
+import functools
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from component_specs import DataValidatorJob
@@ -11,6 +13,7 @@ from detection_core.config.load import load_config
 from detection_core.datasets.encoding import find_decoding
 from detection_core.tasks.validate_data import ValidationFolders, ValidationOptions, validate_examples
 from detection_core.validation.checks import make_limits
+from detection_core.validation.split_pass import DataPass, PassOptions, RecordPart, read_all
 
 _LONGEST = 2_000
 """Longest reasons passed to the next step, in characters; reasons.json has all of them."""
@@ -35,7 +38,8 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
     )
     config = load_config(os.path.join(job.pipeline_config, PIPELINE_CONFIG), job.overrides)
     folders = ValidationFolders(statistics=job.statistics, schema=job.schema, anomalies=job.anomalies)
-    found = validate_examples(job.examples, config, job.baseline, options, folders)
+    gather = functools.partial(_gather_on_beam, job) if job.distributed else read_all
+    found = validate_examples(job.examples, config, job.baseline, options, folders, gather=gather)
     if job.span_folder and not found.reasons:  # do not compare later spans with refused data
         keep_spans(job.span_folder, STATISTICS.read(job.statistics).spans)
     write_blessing(job.blessing, not found.reasons, [*found.reasons, *found.warnings])
@@ -45,3 +49,18 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
         "findings": len(found.findings),
         "images": sum(found.images.values()),
     }
+
+
+def _gather_on_beam(job: DataValidatorJob, parts: Sequence[RecordPart], options: PassOptions) -> DataPass:
+    """Pass over the examples on Beam's workers, a file of records at a time."""
+    # Importing Beam takes seconds.
+    from components.runtime.beam_parts import measure_parts
+
+    load = functools.partial(_load, options)
+    [found] = measure_parts(parts, load, job.anomalies, job.beam_args, join=DataPass.merge)
+    return found
+
+
+def _load(options: PassOptions) -> Callable[[RecordPart], DataPass]:
+    # A merged pass holds counts, but no images that wait to be counted.
+    return lambda part: DataPass(options).merge(DataPass(options).read(part))

@@ -1,14 +1,11 @@
 """Evaluator: compute metrics, pictures and a verdict of a detector."""
 
 import functools
-import os
 from typing import Any
 
 from component_specs import EvaluatorJob
 from component_specs.annotations import options_of
-from components.runtime.beam_pipeline import in_processes
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.artifacts.evaluation import METRICS
 from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.ops.tile_options import tile_options
 from detection_core.tasks.evaluate import plan_evaluation
@@ -32,8 +29,7 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         # Importing Beam takes seconds.
         from components.evaluator.distributed import evaluate_on_beam
 
-        evaluate_on_beam(plan, job.beam_args or in_processes(len(os.sched_getaffinity(0))))
-        report = METRICS.read(job.evaluation)
+        report = evaluate_on_beam(plan, job.beam_args)
     else:
         report = plan().run()
     write_blessing(job.blessing, bool(report.blessed), report.reasons)

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import io
+import re
 import threading
 from collections.abc import Iterator
 from typing import IO, Any
@@ -91,8 +92,9 @@ def open_picture(stream: IO[bytes]) -> Iterator[Any]:
 
 
 def _undecodable(error: Exception) -> str:
-    early = "truncated" in str(error).lower()
-    detail = f", as the file ends too early ({error}); copy it again" if early else f" ({error})"
+    found = re.sub(" <.* at 0x.*>", "", str(error))  # the address of a stream, another one in each run
+    early = "truncated" in found.lower()
+    detail = f", as the file ends too early ({found}); copy it again" if early else f" ({found})"
     return f"expected an image, found a file that Pillow cannot decode{detail}"
 
 

@@ -26,6 +26,7 @@ class ValidationSettings(Settings):
     earlier_spans: Annotated[int, between(0, 10_000)] = 30
     schema_file: Path = ""
     near_duplicate_images: Annotated[int, between(0, 10_000_000)] = 1_000_000
+    distributed: bool = False
 
     @pydantic.field_validator("checks")
     @classmethod

@@ -55,14 +55,39 @@ def encode(made: Made, number: int, classes=CLASSES) -> bytes:
     return encode_example(image, columns)
 
 
-def write_examples(folder: Path, splits: dict[str, list[Made]], classes=CLASSES) -> str:
-    """Write the splits in one shard each, with a label map and no card."""
+def write_examples(folder: Path, splits: dict[str, list[Made]], classes=CLASSES, shards: int = 1) -> str:
+    """Write the splits in some shards each, with a label map and no card."""
     number = 0
     for split, images in splits.items():
         (folder / f"Split-{split}").mkdir(parents=True)
-        with open(folder / f"Split-{split}" / "examples-00000-of-00001.tfrecord", "wb") as file:
-            for made in images:
-                write_record(file, encode(made, number, classes))
-                number += 1
+        for shard in range(shards):
+            begin, end = (edge * len(images) // shards for edge in (shard, shard + 1))
+            name = f"examples-{shard:05d}-of-{shards:05d}.tfrecord"
+            with open(folder / f"Split-{split}" / name, "wb") as file:
+                for made in images[begin:end]:
+                    write_record(file, encode(made, number, classes))
+                    number += 1
     (folder / "label_map.pbtxt").write_text(format_label_map(label_map_from_names(list(classes))))
     return str(folder)
+
+
+def some_images(count: int, *, seed: int) -> list[Made]:
+    """Draw images of two spans and several folders, with copies, repeated boxes, crowds and damaged files."""
+    random = np.random.default_rng(seed)
+    images = []
+    for number in range(count):
+        corners = random.uniform(0, 0.7, (random.integers(0, 6), 2))
+        boxes = [(*corner, *(corner + random.uniform(0.01, 0.3, 2))) for corner in corners.tolist()]
+        boxes += boxes[:1] * int(random.integers(0, 2))
+        labels = random.choice(CLASSES, len(boxes), p=[0.8, 0.2])
+        made = Made(
+            boxes=tuple(tuple(map(float, box)) for box in boxes),
+            classes=tuple(map(str, labels)),
+            crowd=tuple(map(int, random.uniform(size=len(boxes)) < 0.1)),
+            picture=int(random.integers(1, count)),
+            source_id=f"{random.integers(1, 4)}/{number}",
+            filename=f"folder {random.integers(0, 3)}/{number}.png",
+            data=b"no image" if random.uniform() < 0.05 else b"",
+        )
+        images.append(made)
+    return images

@@ -128,7 +128,9 @@ def test_missing_values_texts_and_files_are_counted_in_bounded_memory(monkeypatc
     assert len(dataset.features) == 2
     monkeypatch.setattr(feature_statistics, "_MOST_VALUES", 10)
     monkeypatch.setattr(feature_statistics, "_MOST_COLUMNS", 20)
-    records = [{f"x column {n}": int64_feature([1]), "t": bytes_feature([str(n).encode()])} for n in range(40)]
+    records = [
+        {f"x column {n}": int64_feature([1]), "t": bytes_feature([str(n).encode()])} for n in range(40)
+    ]
     _, found = _count(*records)
     assert len(found) == 20
     assert found["t"].string_stats.unique == 0 and found["t"].string_stats.common_stats.num_non_missing == 40
