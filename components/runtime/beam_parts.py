@@ -18,16 +18,14 @@ _logger = logging.getLogger(__name__)
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-Join = Callable[[Any, Any], Any] | None
+_Join = Callable[[Any, Any], Any] | None
 
 
 class _Outcome(NamedTuple):
-    """The result of a part, or of several.
+    """The result of a part, or of several from a place on.
 
-    Attributes:
-        place: of the first part.
-        result: as measured; None after an error.
-        error: class name, message and place of an error of the user's; empty: none.
+    `error` has the class name, message and place of an error of the user's. It is a result, because Beam
+    would repeat the work, and wrap the error in its own.
     """
 
     place: int
@@ -35,27 +33,23 @@ class _Outcome(NamedTuple):
     error: tuple[str, ...] = ()
 
 
-def _joined(outcomes: Iterable[_Outcome], join: Join) -> list[_Outcome]:
+def _joined(outcomes: Iterable[_Outcome], join: _Join) -> list[_Outcome]:
     """Join results if that is possible; keep the first error by place instead of all results."""
     kept: list[_Outcome] = []
     for outcome in outcomes:
         if kept and (kept[0].error or outcome.error):
             kept = [min(kept[0], outcome, key=lambda one: (not one.error, one.place))]
         elif kept and join:
-            place = min(kept[0].place, outcome.place)
-            kept = [_Outcome(place, join(kept[0].result, outcome.result))]
+            kept = [_Outcome(kept[0].place, join(kept[0].result, outcome.result))]
         else:
             kept.append(outcome)
     return kept
 
 
 class _Measure(beam.DoFn):
-    """Measures parts, and joins those of a bundle; each worker loads once.
+    """Measures parts, and joins those of a bundle; each worker loads once."""
 
-    Errors of the user's are results, because Beam would repeat the work, and wrap them in its own.
-    """
-
-    def __init__(self, load: Callable[[], Callable[[Any], Any]], join: Join) -> None:
+    def __init__(self, load: Callable[[], Callable[[Any], Any]], join: _Join) -> None:
         self._load, self._join = load, join
 
     def setup(self) -> None:
@@ -83,19 +77,16 @@ def measure_parts(
     beam_args: Sequence[str],
     join: Callable[[Result, Result], Result] | None = None,
 ) -> list[Result]:
-    """Measure parts on Beam's workers.
+    """Measure parts on Beam's workers; return the results in order, or the joined one.
 
-    An element is a part. A distributed runner needs the data and the folder on shared storage.
+    A distributed runner needs the data and the folder on shared storage.
 
     Args:
-        parts: in order; they and their results can be pickled.
+        parts: elements, in order; they and their results can be pickled.
         load: returns the function that measures a part; called once by each worker.
         folder: an output of the step; the results pass through a file beside it.
         beam_args: Beam's pipeline options; empty: a worker process per core.
-        join: joins two results in any order, which bounds the memory of the workers.
-
-    Returns:
-        The results in the order of the parts; with `join` one.
+        join: joins two results in any order, so that a worker's memory does not grow with its parts.
 
     Raises:
         DetectionError: the first one by part.
@@ -121,6 +112,6 @@ def measure_parts(
     return [outcome.result for outcome in outcomes]
 
 
-def _write(path: str, join: Join, _: None, outcomes: Iterable[_Outcome]) -> None:
+def _write(path: str, join: _Join, _: None, outcomes: Iterable[_Outcome]) -> None:
     with files.atomic_file(path) as file:
         pickle.dump(_joined(outcomes, join), file)

@@ -10,7 +10,6 @@ from detection_core.artifacts.data_findings import WARN, Finding, FoundExample
 from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.artifacts.label_errors import KINDS, LABEL_ERRORS, ImageScore, LabelError, LabelErrors
 from detection_core.builders.evaluation_settings import EvaluateOptions
-from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
@@ -22,6 +21,7 @@ from detection_core.evaluation.results import EvaluatedImage, to_px
 from detection_core.structures import Instances
 from detection_core.tasks.cross_validation import train_without
 from detection_core.tasks.evaluate import is_results, plan_evaluation
+from detection_core.tasks.examples import count_split
 from detection_core.tasks.report_data import report_examples
 from detection_core.validation.checks import EXAMPLES_LISTED, TRAIN
 from detection_core.validation.labelled_images import read_split, split_names, stored_box
@@ -147,7 +147,7 @@ def _compare(
     [measured] = planned.measure(planned.load(), planned.truth).values()
     records = {
         image.source_id or image.filename: (image.record, image.filename or image.source_id)
-        for image in read_split(split_pattern(examples_dir, split), label_map)
+        for image in read_split(count_split(examples_dir, split), label_map)
     }
     found = [(image, *records[image.truth.source_id]) for image in measured.images]
     return [_Compared(split=split, image=image, record=record, file=file) for image, record, file in found]

@@ -18,6 +18,7 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
 from detection_core.data.label_map import LabelMap
 from detection_core.data.pixels import read_thumbnail
+from detection_core.data.records import expand_patterns
 from detection_core.datasets.annotation_writers import write_rows
 from detection_core.errors import DataError
 from detection_core.evaluation.measure import known_classes
@@ -187,7 +188,7 @@ def _read_labelled(examples_dir: str, label_map: LabelMap, numbers: Mapping[str,
     return [
         _labelled(image, own, len(numbers))
         for split in split_names(examples_dir)
-        for image in read_split(split_pattern(examples_dir, split), label_map)
+        for image in read_split(expand_patterns([split_pattern(examples_dir, split)]), label_map)
     ]
 
 

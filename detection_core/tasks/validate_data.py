@@ -114,17 +114,19 @@ def validate_examples(
     findings = FindingList(options.limits)
     hashes = _wants_hashes(sum(splits.values()), options, findings)
     gathered = gather(_parts(counts), _wanted(examples_dir, label_map, options, hashes))
-    passes = {split: gathered.splits[split].result() for split in splits}
+    passes = {split: gathered.splits[split] for split in splits}
+    spans = passes["train"].spans if "train" in passes else {}
     statistics = DataStatistics(
         classes=label_map.names,
-        splits={split: found.statistics for split, found in passes.items()},
-        spans=passes["train"].spans if "train" in passes else {},
+        splits={split: found.images.statistics() for split, found in passes.items()},
+        spans={span: counter.statistics() for span, counter in spans.items()},
         folders=gathered.folders.statistics(),
     )
     view = _view(config, label_map, findings)
-    _check_all(passes, label_map, view, findings)
+    check_classes(statistics.splits, label_map.names, findings)
+    _check_all(passes, view, findings)
     if has_capability(_TFDV):
-        features = {split: found.features for split, found in passes.items()}
+        features = {split: found.features.statistics() for split, found in passes.items()}
         written_to = (folders.statistics, folders.schema, folders.anomalies)
         capability(_TFDV).check_schema(features, options.schema, label_map.names, written_to, findings)
     else:
@@ -172,12 +174,12 @@ def _write_page(
     folder: str,
 ) -> None:
     label_map, view = known
-    splits = {split: found.objects.card(label_map) for split, found in passes.items()}
+    splits = {split: found.card() for split, found in passes.items()}
     CARD.write(folder, CARD.find(examples_dir) or counted_card(label_map, splits))
-    profiles = {split: found.profile for split, found in passes.items()}
+    profiles = {split: found.profile.profile() for split, found in passes.items()}
     BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
     QUARANTINE.write(folder, QUARANTINE.read_whole_lines(examples_dir))
-    boxes = {split: found.boxes for split, found in passes.items()}
+    boxes = {split: found.boxes.drawn() for split, found in passes.items()}
     matches = match_anchors(boxes, view) if view else None
     if matches is None:
         files.remove_tree(ANCHOR_MATCHES.path(folder))
@@ -220,21 +222,18 @@ def _view(config: PipelineConfig | None, label_map: LabelMap, findings: FindingL
     return NetworkView(resizer=model.build_resizer(), anchors=anchors)
 
 
-def _check_all(
-    passes: Mapping[str, SplitPass], label_map: LabelMap, view: NetworkView | None, findings: FindingList
-) -> None:
-    check_classes({split: found.statistics for split, found in passes.items()}, label_map.names, findings)
-    copies = check_duplicates({split: found.digests for split, found in passes.items()}, findings)
-    objects = {split: found.object_digests for split, found in passes.items()}
+def _check_all(passes: Mapping[str, SplitPass], view: NetworkView | None, findings: FindingList) -> None:
+    by_record = {split: found.by_record() for split, found in passes.items()}
+    digests, objects, hashes = ({split: row[n] for split, row in by_record.items()} for n in range(3))
+    copies = check_duplicates(digests, findings)
     check_copies([pair for pairs in copies.values() for pair in pairs], objects, findings)
-    hashes = {split: found.hashes for split, found in passes.items()}
     if any(hashes.values()):
         capability(_NEAR_DUPLICATES).check_near_copies(hashes, copies, findings)
     for split, found in passes.items():
         found.annotations.report(split, findings)
         found.files.report(split, findings)
         if view:
-            check_boxes_at_input(split, found.boxes, view, findings)
+            check_boxes_at_input(split, found.boxes.drawn(), view, findings)
 
 
 def _baseline_statistics(baseline_dir: str) -> DataStatistics | None:

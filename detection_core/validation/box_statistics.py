@@ -58,6 +58,7 @@ class SampleCounter:
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._waiting: list[LabelledImage] = []
+        self._merged: list[SampleStatistics] = []
         self._images = self._empty = self._objects = 0
         bins = {"class": list(classes), **BOX_BINS, **IMAGE_BINS}
         self._counters = {name: _HistogramCounter(named) for name, named in bins.items()}
@@ -71,21 +72,17 @@ class SampleCounter:
     def statistics(self) -> SampleStatistics:
         """Return the sums so far."""
         self._count()
-        return SampleStatistics(
+        added = SampleStatistics(
             images=self._images,
             empty_images=self._empty,
             objects=self._objects,
             histograms={name: counter.histogram() for name, counter in self._counters.items()},
         )
+        return add_up([added, *self._merged])
 
     def merge(self, other: "SampleCounter") -> None:
-        """Add the counts of another counter of the same classes."""
-        other._count()
-        self._images += other._images
-        self._empty += other._empty
-        self._objects += other._objects
-        for name, counter in self._counters.items():
-            counter.merge(other._counters[name])
+        """Add the counts of another counter."""
+        self._merged = [add_up([*self._merged, other.statistics()])]
 
     def _count(self) -> None:
         images, self._waiting = self._waiting, []
@@ -159,10 +156,6 @@ class _HistogramCounter:
         for row, values in enumerate((counts, counts**2, counts * totals[pairs // size], counts > 0)):
             np.add.at(self._sums[row], bin_of, values)
         self._total_squares += int((totals**2).sum())
-
-    def merge(self, other: "_HistogramCounter") -> None:
-        self._sums += other._sums
-        self._total_squares += other._total_squares
 
     def histogram(self) -> Histogram:
         return _histogram(self._bins, self._sums, self._total_squares)

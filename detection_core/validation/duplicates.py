@@ -80,7 +80,7 @@ def check_duplicates(digests: Mapping[str, Digests], findings: FindingList) -> C
         for check, other in others.items() if images else ():
             found = pairs[split, other] = shared_images(split, here, other, digests[other])
             what = f"images of {split} {_REMEDIES[check]}"
-            examples = pair_examples(found, "the same image")
+            examples = [pair_example(pair, "the same image") for pair in found[:EXAMPLES_LISTED]]
             findings.add_share(check, split, len(found), images, what, examples=examples)
     return pairs
 
@@ -92,17 +92,10 @@ _REMEDIES = {
 """Check to what is wrong with its images, and what to do."""
 
 
-def pair_examples(pairs: Sequence[Pair], note: str) -> list[FoundExample]:
-    """Return the first pairs as examples of a finding, each with the same note."""
-    return [
-        example(
-            pair.split,
-            pair.record,
-            note,
-            other=OtherExample(split=pair.other_split, source_id="", record=pair.other_record),
-        )
-        for pair in pairs[:EXAMPLES_LISTED]
-    ]
+def pair_example(pair: Pair, note: str) -> FoundExample:
+    """Return a pair as an example of a finding."""
+    other = OtherExample(split=pair.other_split, source_id="", record=pair.other_record)
+    return example(pair.split, pair.record, note, other=other)
 
 
 SAME_BOX = 0.95
@@ -135,20 +128,20 @@ class AnnotationChecker:
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._classes = classes
-        self._images = 0
+        self.images = 0
         self._counts = dict.fromkeys(_REPEATS, 0)
         self._listed: dict[str, list[tuple[int, str, list[float]]]] = {check: [] for check in _REPEATS}
 
     def merge(self, other: "AnnotationChecker") -> None:
         """Add what another one found in other records."""
-        self._images += other._images
+        self.images += other.images
         for check, listed in self._listed.items():
             self._counts[check] += other._counts[check]
             self._listed[check] = sorted([*listed, *other._listed[check]])[:EXAMPLES_LISTED]
 
     def add(self, image: LabelledImage) -> None:
         """Compare the boxes of an image, without crowd regions."""
-        self._images += 1
+        self.images += 1
         kept = np.flatnonzero(~image.is_crowd)[:_MOST_BOXES]
         if len(kept) < 2:
             return
@@ -178,10 +171,10 @@ class AnnotationChecker:
 
     def report(self, split: str, findings: FindingList) -> None:
         """Add the findings."""
-        for check, count in self._counts.items() if self._images else ():
+        for check, count in self._counts.items() if self.images else ():
             examples = [example(split, record, note, box=box) for record, note, box in self._listed[check]]
             what = f"images of {split} have the same box {_REPEATS[check]}"
-            findings.add_share(check, split, count, self._images, what, examples=examples)
+            findings.add_share(check, split, count, self.images, what, examples=examples)
 
 
 def objects_digest(image: LabelledImage) -> int:
@@ -205,5 +198,6 @@ def check_copies(pairs: Sequence[Pair], objects: Mapping[str, Digests], findings
         if objects[pair.split][pair.record] != objects[pair.other_split][pair.other_record]
     ]
     what = "copies of an image are annotated differently; keep the right one"
-    examples = pair_examples(found, "the same image, annotated differently")
+    note = "the same image, annotated differently"
+    examples = [pair_example(pair, note) for pair in found[:EXAMPLES_LISTED]]
     findings.add_share("contradicting_copies", "all", len(found), len(pairs), what, examples=examples)

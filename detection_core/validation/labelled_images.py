@@ -72,15 +72,13 @@ class LabelledImage:
         return points.reshape(objects, -1, 2)
 
 
-def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
-    """Yield a split's examples in file order, one in memory at a time; DataError names a damaged record."""
-    return read_files(records.expand_patterns([pattern]), label_map)
-
-
-def read_files(
+def read_split(
     record_files: Iterable[RecordFile], label_map: LabelMap, start: int = 0
 ) -> Iterator[LabelledImage]:
-    """Yield the examples of files as `read_split`, numbered from `start`."""
+    """Yield the examples of a split, or of some of its files, one in memory at a time.
+
+    They are numbered from `start`. DataError names a damaged record.
+    """
     raw = itertools.chain.from_iterable(map(_records, record_files))
     for number, record in enumerate(raw, start):
         yield parse_record(record, number, label_map)

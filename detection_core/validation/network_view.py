@@ -42,30 +42,24 @@ class SampledBoxes:
     total: int
 
 
-class BoxSample:
+class BoxSample(UniformSample):
     """Samples boxes uniformly."""
 
     def __init__(self, size: int = _SAMPLED) -> None:
-        self._sample = UniformSample(size, columns=6)
+        super().__init__(size, columns=6)
 
-    def add(self, image: LabelledImage) -> None:
+    def add_boxes(self, image: LabelledImage) -> None:
         """Sample from the objects of an image, without crowd regions."""
         boxes = image.boxes[~image.is_crowd]
         sizes = np.broadcast_to((image.height, image.width), (len(boxes), 2))
-        self._sample.add(image.record, np.concatenate([boxes, sizes], axis=1))
-
-    def merge(self, other: "BoxSample") -> None:
-        """Sample from the boxes of another sample, too."""
-        self._sample.merge(other._sample)
+        self.add(image.record, np.concatenate([boxes, sizes], axis=1))
 
     def drawn(self) -> SampledBoxes:
         """Return the sample, in the order of the records."""
-        records, rows = self._sample.kept()
+        records, rows = self.kept()
+        boxes, sizes = np.split(rows, [4], axis=1)
         return SampledBoxes(
-            boxes=rows[:, :4].astype(np.float32),
-            sizes=rows[:, 4:].astype(np.int32),
-            records=records,
-            total=self._sample.seen,
+            boxes=boxes.astype(np.float32), sizes=sizes.astype(np.int32), records=records, total=self.seen
         )
 
 

@@ -1,8 +1,7 @@
-"""One pass over the examples of all splits, which gathers the input of all checks.
+"""One pass over the examples, which gathers the input of all checks.
 
-Parts of the examples can be read by several processes: passes over parts are merged, with the same result.
-
-Image files are decoded and hashed in threads.
+Several processes can read parts of the examples: merged passes give the same result. Image files are decoded
+and hashed in threads.
 """
 
 import array
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts.box_profile import BoxProfile
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, SplitCard, Totals
@@ -29,9 +27,9 @@ from detection_core.progress import Progress
 from detection_core.storage.shard_cache import RecordFile
 from detection_core.validation.box_statistics import SampleCounter
 from detection_core.validation.checks import EXAMPLES_LISTED, TRAIN, FindingList, example
-from detection_core.validation.duplicates import AnnotationChecker, Digests, objects_digest, short_digest
-from detection_core.validation.labelled_images import LabelledImage, folder_of, read_files, span_of
-from detection_core.validation.network_view import BoxSample, SampledBoxes
+from detection_core.validation.duplicates import AnnotationChecker, objects_digest, short_digest
+from detection_core.validation.labelled_images import LabelledImage, folder_of, read_split, span_of
+from detection_core.validation.network_view import BoxSample
 from detection_core.validation.sample_pictures import SamplePictures
 
 MOST_FOLDERS = 50
@@ -43,14 +41,7 @@ _TFDV = "detection_core.optional.tfdv"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordPart:
-    """A file of records.
-
-    Attributes:
-        split: of the records.
-        file: its path or shard.
-        start: number of its first record in the split.
-        total: number of all records of the split.
-    """
+    """A file of a split, the number of its first record in the split, and the split's number of records."""
 
     split: str
     file: RecordFile
@@ -109,107 +100,86 @@ class FolderCounters:
         return {folder: counters[folder].statistics() for folder in sorted(counters)}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitPass:
-    """The result of a pass over a split.
+    """What a pass over records of a split gathers; passes over its parts add up in any order.
 
     Attributes:
-        statistics: of its images.
+        images: statistics of its images.
         spans: of training images by span.
-        features: DatasetFeatureStatisticsList of its columns; None without the capability `tfdv`.
-        digests: of its image files.
-        object_digests: of the images' objects.
-        hashes: of its images; empty if not requested.
+        features: of its columns; None without the capability `tfdv`.
         files: results of decoding.
         annotations: compares its boxes with each other.
         boxes: a sample of them.
         profile: all boxes, for charts.
-        objects: number of objects by class.
     """
-
-    statistics: SampleStatistics
-    spans: dict[str, SampleStatistics]
-    features: Any
-    digests: Digests
-    object_digests: Digests
-    hashes: Sequence[bytes | None]
-    files: "ImageFiles"
-    annotations: AnnotationChecker
-    boxes: SampledBoxes
-    profile: BoxProfile
-    objects: "ObjectCounter"
-
-
-class SplitCounter:
-    """Gathers the input of all checks from records of a split; counters of its parts add up in any order."""
 
     def __init__(self, split: str, options: PassOptions) -> None:
         classes = options.label_map.names
         self._options = options
-        self._counter = SampleCounter(classes)
-        self._spans = {span: SampleCounter(classes) for span in options.spans if split == TRAIN}
-        self._features = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
-        self._files = ImageFiles(0, options.decoding, hashes=options.hashes)
-        self._annotations = AnnotationChecker(classes)
-        self._boxes, self._profile, self._objects = BoxSample(), BoxCounter(), ObjectCounter()
-        # First record of a part to the digests of its images, of their objects, and its hashes.
-        self._by_record: dict[int, tuple[Any, Any, Any]] = {}
+        self.images = SampleCounter(classes)
+        self.spans = {span: SampleCounter(classes) for span in options.spans if split == TRAIN}
+        self.features: Any = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
+        self.files = self._image_files(0)
+        self.annotations = AnnotationChecker(classes)
+        self.boxes, self.profile = BoxSample(), BoxCounter()
+        # Objects by class, with crowd regions, and images without any.
+        self._objects, self._empty = Counter[int](), 0
+        self._by_record: dict[int, tuple[Any, ...]] = {}
 
-    def looked_at(self, images: Iterable[LabelledImage], part: RecordPart) -> Iterator[LabelledImage]:
-        """Count the images of a part while they are read; yield them."""
-        files = ImageFiles(part.total, self._options.decoding, hashes=self._options.hashes)
+    def _image_files(self, images: int) -> "ImageFiles":
+        return ImageFiles(images, self._options.decoding, hashes=self._options.hashes)
+
+    def add(self, images: Iterable[LabelledImage], part: RecordPart) -> Iterator[LabelledImage]:
+        """Yield the images of a part, and count them."""
+        files = self._image_files(part.total)
         digests, objects = array.array("Q"), array.array("Q")  # eight bytes an image each
         for image in files.looked_at(images):
-            self._add(image)
+            if TILE not in image.features:  # splits and spans are compared by their whole images
+                self.images.add(image)
+                if span := span_of(image, tuple(self.spans)):
+                    self.spans[span].add(image)
+            if self.features is not None:
+                self.features.add(image.features, image.record)
+            self.annotations.add(image)
+            self.boxes.add_boxes(image)
+            self.profile.add(list(_pixel_boxes(image)), image.width, image.height)
+            self._objects.update(image.classes.tolist())
+            self._empty += not len(image.classes)
             digests.append(short_digest(image.sha256))
             objects.append(objects_digest(image))
             yield image
         self._by_record[part.start] = digests, objects, files.hashes if self._options.hashes else []
-        self._files.merge(files)
+        self.files.merge(files)
 
-    def _add(self, image: LabelledImage) -> None:
-        if TILE not in image.features:  # splits and spans are compared by their whole images
-            self._counter.add(image)
-            if span := span_of(image, tuple(self._spans)):
-                self._spans[span].add(image)
-        if self._features is not None:
-            self._features.add(image.features, image.record)
-        self._annotations.add(image)
-        self._boxes.add(image)
-        self._profile.add(list(_pixel_boxes(image)), image.width, image.height)
-        self._objects.add(image)
-
-    def merge(self, other: "SplitCounter") -> None:
+    def merge(self, other: "SplitPass") -> None:
         """Add what was gathered from other records of the split."""
         for mine, theirs in zip(self._counters(), other._counters(), strict=True):
             mine.merge(theirs)
+        self._objects.update(other._objects)
+        self._empty += other._empty
         self._by_record |= other._by_record
 
     def _counters(self) -> list[Any]:
-        known = [self._counter, self._files, self._annotations, self._boxes, self._profile, self._objects]
-        return [*known, *self._spans.values(), *([] if self._features is None else [self._features])]
+        counters = [self.images, self.files, self.annotations, self.boxes, self.profile, self.features]
+        return [*filter(None, counters), *self.spans.values()]
 
-    def result(self) -> SplitPass:
-        """Return what was gathered from all records."""
-        digests, objects = array.array("Q"), array.array("Q")
-        hashes = ImageFiles(0, self._options.decoding, hashes=self._options.hashes).hashes
-        for _, (some_digests, some_objects, some_hashes) in sorted(self._by_record.items()):
-            digests += some_digests
-            objects += some_objects
-            hashes += some_hashes
-        return SplitPass(
-            statistics=self._counter.statistics(),
-            spans={span: of_span.statistics() for span, of_span in self._spans.items()},
-            features=None if self._features is None else self._features.statistics(),
-            digests=digests,
-            object_digests=objects,
-            hashes=hashes,
-            files=self._files,
-            annotations=self._annotations,
-            boxes=self._boxes.drawn(),
-            profile=self._profile.profile(),
-            objects=self._objects,
+    def card(self) -> SplitCard:
+        """Count the images and objects, as in a dataset card."""
+        classes = self._options.label_map.names
+        return SplitCard(
+            images=self.annotations.images,
+            empty_images=self._empty,
+            objects=self._objects.total(),
+            classes={name: self._objects[label] for label, name in enumerate(classes)},
         )
+
+    def by_record(self) -> tuple[Any, ...]:
+        """Return the digests of all images and of their objects, and the hashes; empty if not requested."""
+        joined = array.array("Q"), array.array("Q"), self._image_files(0).hashes
+        for _, parts in sorted(self._by_record.items()):
+            for whole, part in zip(joined, parts, strict=True):
+                whole += part  # noqa: PLW2901 (in place)
+        return joined
 
 
 class DataPass:
@@ -217,15 +187,15 @@ class DataPass:
 
     def __init__(self, options: PassOptions) -> None:
         self._options = options
-        self.splits: dict[str, SplitCounter] = {}
+        self.splits: dict[str, SplitPass] = {}
         self.folders = FolderCounters(options.label_map.names)
         self.pictures = SamplePictures(options.label_map.names)
 
     def read(self, part: RecordPart, on_image: Callable[[], None] = lambda: None) -> "DataPass":
         """Read every example of a part once; DataError if damaged."""
-        counter = self.splits.setdefault(part.split, SplitCounter(part.split, self._options))
-        images = read_files([part.file], self._options.label_map, part.start)
-        for image in counter.looked_at(images, part):
+        counter = self.splits.setdefault(part.split, SplitPass(part.split, self._options))
+        images = read_split([part.file], self._options.label_map, part.start)
+        for image in counter.add(images, part):
             if TILE not in image.features:
                 self.folders.add(image)
             self.pictures.add(part.split, image)
@@ -235,7 +205,7 @@ class DataPass:
     def merge(self, other: "DataPass") -> "DataPass":
         """Add what was gathered from other records."""
         for split, counter in other.splits.items():
-            self.splits.setdefault(split, SplitCounter(split, self._options)).merge(counter)
+            self.splits.setdefault(split, SplitPass(split, self._options)).merge(counter)
         self.folders.merge(other.folders)
         self.pictures.merge(other.pictures)
         return self
@@ -255,35 +225,6 @@ def _pixel_boxes(image: LabelledImage) -> Iterator[tuple[float, float, float, fl
     kept = ~image.is_crowd & np.isfinite(image.boxes).all(axis=1) & (image.width * image.height > 0)
     for ymin, xmin, ymax, xmax in image.boxes[kept].tolist():
         yield xmin * image.width, ymin * image.height, xmax * image.width, ymax * image.height
-
-
-class ObjectCounter:
-    """Counts the objects of a split including crowd regions, as in a dataset card."""
-
-    def __init__(self) -> None:
-        self._images = self._empty = 0
-        self._classes: Counter[int] = Counter()
-
-    def add(self, image: LabelledImage) -> None:
-        """Count an image."""
-        self._images += 1
-        self._empty += not len(image.classes)
-        self._classes.update(image.classes.tolist())
-
-    def merge(self, other: "ObjectCounter") -> None:
-        """Add the counts of other images."""
-        self._images += other._images
-        self._empty += other._empty
-        self._classes.update(other._classes)
-
-    def card(self, label_map: LabelMap) -> SplitCard:
-        """Return the counts as a card."""
-        return SplitCard(
-            images=self._images,
-            empty_images=self._empty,
-            objects=self._classes.total(),
-            classes={name: self._classes[label] for label, name in enumerate(label_map.names)},
-        )
 
 
 def counted_card(label_map: LabelMap, splits: Mapping[str, SplitCard]) -> DatasetCard:

@@ -32,6 +32,7 @@ def run(monkeypatch, capsys):
     ("evaluation --images 4 --turns 1", "pycocotools"),
     (f"{TARGETS} --parts targets", "image by image"),
     ("ingest --masks --images 4 --repeat 1", "painted"),
+    ("data_validation --images 20 --boxes 3 --part 10", "peak memory"),
 )
 def test_prints_ratios_beside_its_peer(run, *, words, peer):
     assert peer in run(words)

@@ -10,11 +10,11 @@ from PIL import Image
 
 from component_specs import ExampleGenJob
 from components.example_gen.run import run
-from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject
 from detection_core.datasets.annotation_writers import WRITERS
+from detection_core.tasks.examples import count_split
 from detection_core.validation.labelled_images import read_split
 from pipeline.run_checks import run_checks
 from pipeline.settings.settings_file import load_settings
@@ -101,7 +101,7 @@ def ingest(settings, checks, folder: Path) -> list:
     )  # fmt: skip
     run(job)
     label_map = load_label_map(data.label_map)
-    return list(read_split(split_pattern(str(folder), "train"), label_map))
+    return list(read_split(count_split(str(folder), "train"), label_map))
 
 
 @pytest.mark.parametrize("data_format", FILES)

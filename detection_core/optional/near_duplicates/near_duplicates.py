@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from detection_core.artifacts.data_findings import FoundExample, OtherExample
 from detection_core.optional.near_duplicates.hamming_index import (
     HASH_WORDS,
     HammingIndex,
@@ -18,8 +17,8 @@ from detection_core.optional.near_duplicates.hamming_index import (
     search_window,
 )
 from detection_core.progress import Progress
-from detection_core.validation.checks import EXAMPLES_LISTED, FindingList, example
-from detection_core.validation.duplicates import Copies
+from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+from detection_core.validation.duplicates import Copies, Pair, pair_example
 
 MAX_DISTANCE = 24
 """Maximum distance of near-identical images' hashes, in bits of 256.
@@ -236,17 +235,11 @@ def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> 
                 len(here),
                 f"images of {split} {_FINDINGS[check]}",
                 more="" if near.complete else " or more",
-                examples=_examples(split, other, records, near),
+                examples=[
+                    pair_example(
+                        Pair(split=split, record=n, other_split=other, other_record=int(near.nearest[n])),
+                        f"{near.distances[n]} of 256 bits differ",
+                    )
+                    for n in records[:EXAMPLES_LISTED]
+                ],
             )
-
-
-def _examples(split: str, other: str, records: Sequence[int], near: NearestImages) -> list[FoundExample]:
-    return [
-        example(
-            split,
-            record,
-            f"{near.distances[record]} of 256 bits differ",
-            other=OtherExample(split=other, source_id="", record=int(near.nearest[record])),
-        )
-        for record in records[:EXAMPLES_LISTED]
-    ]

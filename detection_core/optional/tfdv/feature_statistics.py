@@ -6,9 +6,8 @@ parts of the examples can be merged in any order.
 """
 
 import math
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -30,67 +29,43 @@ _MOST_COLUMNS = 1_000
 """Maximum number of columns, the first by name, which bounds memory; no tool writes as many."""
 
 
-class _Lengths:
-    """Number of values of a column per example, or bytes per file."""
-
-    def __init__(self) -> None:
-        self.present = self.total = self.largest = 0
-        self.smallest = -1
-
-    def add(self, count: int) -> None:
-        self.present += 1
-        self.total += count
-        self.largest = max(self.largest, count)
-        self.smallest = count if self.smallest < 0 else min(self.smallest, count)
-
-    def merge(self, other: "_Lengths") -> None:
-        self.present += other.present
-        self.total += other.total
-        self.largest = max(self.largest, other.largest)
-        known = [one for one in (self.smallest, other.smallest) if one >= 0]
-        self.smallest = min(known, default=-1)
-
-    def fill(self, common: Any, examples: int) -> None:
-        common.num_non_missing = self.present
-        common.num_missing = examples - self.present
-        common.min_num_values = max(0, self.smallest)
-        common.max_num_values = self.largest
-        common.tot_num_values = self.total
-        common.avg_num_values = self.total / self.present if self.present else 0.0
-
-
 class _Range:
-    """Statistics of numbers: sums of finite values and of their squares, the rest of all values except NaN.
+    """Exact sums and extremes of numbers, which do not depend on how the numbers are divided.
 
-    The sums are exact, so they do not depend on how the values are divided.
+    Attributes:
+        sums: `count`, `total` and `squares` of finite values, `zeros`, and `nans`.
+        least: smallest value except NaN.
+        most: largest value except NaN.
     """
 
     def __init__(self) -> None:
-        self.count = self.zeros = self.nans = 0
-        self.total = self.squares = Fraction()
-        self.least, self.most = float("inf"), float("-inf")
+        self._waiting: list[Any] = []
+        self.sums: Any = Counter()
+        self.least, self.most = math.inf, -math.inf
 
-    def add(self, values: Sequence[Any]) -> None:
+    def add(self, values: Iterable[Any]) -> None:
+        self._waiting += values
+        if len(self._waiting) >= _COUNTED:
+            self.count()
+
+    def count(self) -> "_Range":
+        """Count the values that wait."""
+        values, self._waiting = self._waiting, []
         numbers: np.ndarray = np.asarray(values, np.float64)
         finite = [value for value in values if math.isfinite(value)]
-        self.nans += int(np.isnan(numbers).sum())
-        self.zeros += int((numbers == 0).sum())
+        squares = _exact_sum([value * value for value in finite])
+        nans, zeros = int(np.isnan(numbers).sum()), int((numbers == 0).sum())
+        self.sums.update(count=len(finite), total=_exact_sum(finite), squares=squares, zeros=zeros, nans=nans)
         self.least = float(np.fmin.reduce(numbers, initial=self.least))
         self.most = float(np.fmax.reduce(numbers, initial=self.most))
-        self.count += len(finite)
-        self.total += _exact_sum(finite)
-        self.squares += _exact_sum([value * value for value in finite])
+        return self
 
     def merge(self, other: "_Range") -> None:
-        for name in ("count", "zeros", "nans", "total", "squares"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.sums.update(other.count().sums)
         self.least, self.most = min(self.least, other.least), max(self.most, other.most)
 
     def mean(self) -> float:
-        return float(self.total / self.count)
-
-    def deviation(self) -> float:
-        return math.sqrt(self.squares / self.count - (self.total / self.count) ** 2)
+        return float(self.sums["total"] / self.sums["count"]) if self.sums["count"] else 0.0
 
 
 def _exact_sum(values: Sequence[Any]) -> Fraction:
@@ -104,54 +79,72 @@ def _exact_sum(values: Sequence[Any]) -> Fraction:
     return total
 
 
-class _NumberColumn:
+class _Column:
+    """A column; columns of parts of the examples add up.
+
+    `lengths` are numbers of values per example, `range` is of the numbers, or of the texts' lengths, and
+    `values` has some or all of them.
+    """
+
+    def __init__(self, values: Any = None) -> None:
+        self.lengths, self.range, self.values = _Range(), _Range(), values
+
+    def add(self, values: Any, record: int) -> None:
+        self.lengths.add([len(values)])
+        self.range.add(self._numbers(values))
+        if self.values is not None:
+            self.values.add(record, values)
+
+    def merge(self, other: "_Column") -> None:
+        self.lengths.merge(other.lengths)
+        self.range.merge(other.range)
+        if self.values is not None:
+            self.values.merge(other.values)
+
+    def _numbers(self, values: Any) -> Iterable[Any]:
+        return map(len, values)
+
+    def _fill_common(self, common: Any, examples: int) -> None:
+        found = self.lengths.count()
+        common.num_non_missing = found.sums["count"]
+        common.num_missing = examples - common.num_non_missing
+        if common.num_non_missing:
+            common.min_num_values, common.max_num_values = int(found.least), int(found.most)
+        common.tot_num_values = int(found.sums["total"])
+        common.avg_num_values = found.mean()
+
+
+class _NumberColumn(_Column):
     """A column of integers or floats."""
 
     def __init__(self, kind: int) -> None:
+        super().__init__(UniformSample(_SAMPLED, columns=1))
         self.kind = kind
-        self.lengths = _Lengths()
-        self._waiting: list[Any] = []
-        self._range = _Range()
-        self._sample = UniformSample(_SAMPLED, columns=1)
 
-    def add(self, values: Any, record: int) -> None:
-        self.lengths.add(len(values))
-        numbers = list(values)
-        self._sample.add(record, numbers)
-        self._waiting += numbers
-        if len(self._waiting) >= _COUNTED:
-            self._count()
-
-    def _count(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        self._range.add(waiting)
-
-    def merge(self, other: "_NumberColumn") -> None:
-        other._count()
-        self.lengths.merge(other.lengths)
-        self._range.merge(other._range)
-        self._sample.merge(other._sample)
+    def _numbers(self, values: Any) -> Iterable[Any]:
+        return values
 
     def fill(self, feature: Any, examples: int) -> None:
-        self._count()
         feature.type = self.kind
-        stats, found = feature.num_stats, self._range
-        self.lengths.fill(stats.common_stats, examples)
-        if not found.count:
+        stats, found = feature.num_stats, self.range.count()
+        self._fill_common(stats.common_stats, examples)
+        count, nans = found.sums["count"], found.sums["nans"]
+        if not count:
             return
-        stats.mean, stats.std_dev = found.mean(), found.deviation()
-        stats.min, stats.max, stats.num_zeros = found.least, found.most, found.zeros
-        _, rows = self._sample.kept()
+        variance = found.sums["squares"] / count - (found.sums["total"] / count) ** 2
+        stats.mean, stats.std_dev = found.mean(), math.sqrt(variance)
+        stats.min, stats.max, stats.num_zeros = found.least, found.most, found.sums["zeros"]
+        _, rows = self.values.kept()
         sample = rows[np.isfinite(rows)]
         if not len(sample):
             return
         stats.median = float(np.median(sample))
-        scale = found.count / len(sample)
+        scale = count / len(sample)
         counts, edges = np.histogram(sample, bins=_BUCKETS, range=(float(sample.min()), float(sample.max())))
-        _fill_buckets(stats.histograms.add(type=pb.Histogram.STANDARD), edges, counts * scale, found.nans)
+        _fill_buckets(stats.histograms.add(type=pb.Histogram.STANDARD), edges, counts * scale, nans)
         quantiles = np.quantile(sample, np.linspace(0, 1, _BUCKETS + 1))
-        even = np.full(_BUCKETS, found.count / _BUCKETS)
-        _fill_buckets(stats.histograms.add(type=pb.Histogram.QUANTILES), quantiles, even, found.nans)
+        even = np.full(_BUCKETS, count / _BUCKETS)
+        _fill_buckets(stats.histograms.add(type=pb.Histogram.QUANTILES), quantiles, even, nans)
 
 
 def _fill_buckets(histogram: Any, edges: np.ndarray, counts: np.ndarray, nans: int) -> None:
@@ -160,41 +153,39 @@ def _fill_buckets(histogram: Any, edges: np.ndarray, counts: np.ndarray, nans: i
         histogram.buckets.add(low_value=float(low), high_value=float(high), sample_count=float(count))
 
 
-class _TextColumn:
+class _Texts:
+    """Counts texts, unless there are too many different ones: then `counts` is None."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[bytes] | None = Counter()
+
+    def add(self, _: int, values: Any) -> None:
+        if self.counts is not None:
+            self.counts.update(values)
+            self.counts = self.counts if len(self.counts) <= _MOST_VALUES else None
+
+    def merge(self, other: "_Texts") -> None:
+        if other.counts is None:
+            self.counts = None
+        self.add(0, other.counts)
+
+
+class _TextColumn(_Column):
     """A column of texts."""
 
     def __init__(self) -> None:
-        self.lengths = _Lengths()
-        self._values: Counter[bytes] | None = Counter()
-        self._characters = 0
-
-    def add(self, values: Any, _: int) -> None:
-        self.lengths.add(len(values))
-        self._characters += sum(map(len, values))
-        self._update(values)
-
-    def merge(self, other: "_TextColumn") -> None:
-        self.lengths.merge(other.lengths)
-        self._characters += other._characters
-        self._update(other._values)
-
-    def _update(self, values: Any) -> None:
-        """Count values, or add a counter of values; None: there are too many."""
-        if self._values is not None and values is not None:
-            self._values.update(values)
-        if values is None or (self._values and len(self._values) > _MOST_VALUES):
-            self._values = None
+        super().__init__(_Texts())
 
     def fill(self, feature: Any, examples: int) -> None:
         feature.type = pb.FeatureNameStatistics.STRING
-        stats = feature.string_stats
-        self.lengths.fill(stats.common_stats, examples)
-        stats.avg_length = self._characters / self.lengths.total if self.lengths.total else 0.0
-        if self._values is None:
+        stats, counts = feature.string_stats, self.values.counts
+        self._fill_common(stats.common_stats, examples)
+        stats.avg_length = self.range.count().mean()
+        if counts is None:
             return
-        stats.unique = len(self._values)
+        stats.unique = len(counts)
         # The most frequent first; ties in reverse alphabetical order, as in TFDV.
-        ranked = sorted(self._values.items(), key=lambda item: (item[1], item[0]), reverse=True)
+        ranked = sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True)
         for value, count in ranked[:_TOP_VALUES]:
             stats.top_values.add(value=_shown(value), frequency=count)
         for rank, (value, count) in enumerate(ranked[:_RANKED]):
@@ -219,32 +210,18 @@ def _shown(value: bytes) -> str:
         return INVALID_TEXT
 
 
-class _FileColumn:
+class _FileColumn(_Column):
     """A column of files, of which only the lengths are counted."""
-
-    def __init__(self) -> None:
-        self.lengths, self._sizes = _Lengths(), _Lengths()
-
-    def add(self, values: Any, _: int) -> None:
-        self.lengths.add(len(values))
-        for value in values:
-            self._sizes.add(len(value))
-
-    def merge(self, other: "_FileColumn") -> None:
-        self.lengths.merge(other.lengths)
-        self._sizes.merge(other._sizes)
 
     def fill(self, feature: Any, examples: int) -> None:
         feature.type = pb.FeatureNameStatistics.BYTES
-        stats = feature.bytes_stats
-        self.lengths.fill(stats.common_stats, examples)
-        sizes = self._sizes
-        stats.avg_num_bytes = sizes.total / sizes.present if sizes.present else 0.0
-        stats.min_num_bytes, stats.max_num_bytes_int = max(0, sizes.smallest), sizes.largest
-        stats.max_num_bytes = float(sizes.largest)
+        stats, sizes = feature.bytes_stats, self.range.count()
+        self._fill_common(stats.common_stats, examples)
+        if sizes.sums["count"]:
+            stats.min_num_bytes, stats.max_num_bytes_int = int(sizes.least), int(sizes.most)
+        stats.avg_num_bytes, stats.max_num_bytes = sizes.mean(), float(stats.max_num_bytes_int)
 
 
-_Column = _NumberColumn | _TextColumn | _FileColumn
 _KINDS: dict[str, Callable[[str], _Column]] = {
     "int64_list": lambda key: _NumberColumn(pb.FeatureNameStatistics.INT),
     "float_list": lambda key: _NumberColumn(pb.FeatureNameStatistics.FLOAT),
@@ -258,21 +235,18 @@ class FeatureCounter:
     def __init__(self) -> None:
         self._examples = 0
         self._columns: dict[tuple[str, str], Any] = {}
-        self._end: tuple[str, ...] = (chr(sys.maxunicode),)
 
     def add(self, features: Mapping[str, Any], record: int) -> None:
         """Count an example, given the number of its record, which decides on samples."""
         self._examples += 1
-        for key, feature in features.items():
-            kind = feature.WhichOneof("kind")
+        for key in sorted(features)[:_MOST_COLUMNS]:
+            kind = features[key].WhichOneof("kind")
             if kind is None:
                 continue
-            column = self._columns.get((key, kind))
-            if column is None and (key, kind) < self._end:
-                column = self._columns[key, kind] = _KINDS[kind](key)
-                self._drop_last()
-            if column is not None:
-                column.add(getattr(feature, kind).value, record)
+            if (key, kind) not in self._columns:
+                self._columns[key, kind] = _KINDS[kind](key)
+            self._columns[key, kind].add(list(getattr(features[key], kind).value), record)
+        self._drop_last()
 
     def merge(self, other: "FeatureCounter") -> None:
         """Add the counts of other records."""
@@ -282,13 +256,12 @@ class FeatureCounter:
                 self._columns[name].merge(column)
             else:
                 self._columns[name] = column
-                self._drop_last()
+        self._drop_last()
 
     def _drop_last(self) -> None:
-        """Drop the last column by name if there are too many."""
-        if len(self._columns) > _MOST_COLUMNS:
-            self._end = last = max(self._columns)
-            del self._columns[last]
+        """Drop the last columns by name if there are too many."""
+        for name in sorted(self._columns)[_MOST_COLUMNS:]:
+            del self._columns[name]
 
     def statistics(self) -> pb.DatasetFeatureStatisticsList:
         """Return the statistics so far; a column with several types appears once per type."""

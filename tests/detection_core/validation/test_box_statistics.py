@@ -296,7 +296,7 @@ def test_every_box_is_drawn_with_the_same_probability():
     for first in range(0, 30_000, 100):
         sample = network_view.BoxSample(size=10)
         for number in range(first, first + 100):
-            sample.add(dataclasses.replace(image, record=number))
+            sample.add_boxes(dataclasses.replace(image, record=number))
         found = sample.drawn()
         assert found.total == 100 and len(found.boxes) == 10
         drawn[found.records - first] += 1

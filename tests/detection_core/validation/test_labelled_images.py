@@ -11,7 +11,6 @@ from pycocotools import mask as coco_mask
 from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
-from detection_core.config.input_paths import split_pattern
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.record_format import write_record
 from detection_core.datasets.encoding import find_decoding
@@ -105,21 +104,21 @@ def test_a_record_is_read_with_all_that_checks_look_at_and_what_it_lacks_is_none
 def _written(root):
     folder = write_examples(root, {"train": [Made(source_id=str(i)) for i in range(5)]})
     (path,) = (root / "Split-train").iterdir()
-    return path, split_pattern(folder, "train")
+    return path, count_split(folder, "train")
 
 
 def test_a_damaged_file_or_record_is_named(tmp_path):
-    path, pattern = _written(tmp_path)
-    found = list(read_split(pattern, LABELS))
+    path, counts = _written(tmp_path)
+    found = list(read_split(counts, LABELS))
     assert [(i.record, i.source_id) for i in found] == [(i, str(i)) for i in range(5)]
     data = path.read_bytes()
     path.write_bytes(data[:-10] + bytes([data[-10] ^ 255]) + data[-9:])
-    error = refused(DataError, "checksum", lambda: list(read_split(pattern, LABELS)))
+    error = refused(DataError, "checksum", lambda: list(read_split(counts, LABELS)))
     assert "examples-00000" in error.where
     path.write_bytes(data)
     with open(path, "ab") as file:
         write_record(file, b"\xff\xff not an example")
-    error = refused(DataError, "no tf", lambda: list(read_split(pattern, LABELS)))
+    error = refused(DataError, "no tf", lambda: list(read_split(counts, LABELS)))
     assert "record 5" in error.where
 
 
@@ -154,29 +153,29 @@ def _pass(tmp_path, images, *, split="train", spans=(), hashes=False, tiles=()):
     given = {"label_map": LABELS, "spans": spans, "hashes": hashes, "decoding": find_decoding("none")}
     part = split_pass.RecordPart(split=split, file=str(path), start=0, total=len(images) + len(tiles))
     found = split_pass.read_all([part], split_pass.PassOptions(**given))
-    return found.splits[split].result(), found.folders.statistics()
+    return found.splits[split], found.folders.statistics()
 
 
 def test_splits_are_compared_by_whole_images_and_anchors_fit_to_tiles_too(tmp_path):
     images = [Made(source_id="1/a", filename="x/a.png"), Made(source_id="1/b", filename="y/b.png")]
     tiles = [Made(source_id=f"1/a@{n},0", filename="x/a.png") for n in range(5)]
     found, folders = _pass(tmp_path, images, tiles=tiles, spans=("1",))
-    assert (found.statistics.images, found.spans["1"].images) == (2, 2)
+    assert (found.images.statistics().images, found.spans["1"].statistics().images) == (2, 2)
     assert {name: sample.images for name, sample in folders.items()} == {"x": 1, "y": 1}
-    assert len(found.boxes.boxes) == found.features.datasets[0].num_examples == 7
+    assert len(found.boxes.drawn().boxes) == found.features.statistics().datasets[0].num_examples == 7
 
 
 def test_everything_is_gathered_in_one_pass_by_span_and_by_folder(tmp_path):
     images = [Made(picture=n) for n in (1, 2, 1)]
     found, _ = _pass(tmp_path, images, hashes=True)
-    assert found.hashes[0] == found.hashes[2] != found.hashes[1]
-    assert found.digests[0] == found.digests[2]
-    assert len(found.boxes.boxes) == 3 and found.features.datasets[0].num_examples == 3
-    assert found.object_digests[0] == found.object_digests[1]
+    digests, objects, hashes = found.by_record()
+    assert hashes[0] == hashes[2] != hashes[1]
+    assert digests[0] == digests[2] and objects[0] == objects[1]
+    assert len(found.boxes.drawn().boxes) == found.features.statistics().datasets[0].num_examples == 3
     images = [Made(source_id=name) for name in ("1/a", "1/b", "2/a", "3/a")]
     found, _ = _pass(tmp_path / "train", images, spans=("1", "2"))
-    assert {span: sample.images for span, sample in found.spans.items()} == {"1": 2, "2": 1}
-    assert found.statistics.images == 4
+    assert {span: of_span.statistics().images for span, of_span in found.spans.items()} == {"1": 2, "2": 1}
+    assert found.images.statistics().images == 4
     assert _pass(tmp_path / "eval", images, split="eval", spans=("1", "2"))[0].spans == {}
     images = [Made(filename=f"{name}/{n}.png") for name in ("anna", "ben") for n in range(3)]
     _, folders = _pass(tmp_path / "few", images)
@@ -230,13 +229,10 @@ def test_examples_get_ids_and_pictures_where_they_decode_and_findings_without_re
 
 def test_a_card_counts_images_and_objects_by_class_and_split(tmp_path):
     two = Made(boxes=((0.1, 0.1, 0.5, 0.5), (0.2, 0.2, 0.9, 0.9)), classes=("cat", "dog"), crowd=(0, 1))
-    folder = write_examples(tmp_path, {"train": [two, Made(boxes=())], "eval": [Made()]})
-    cards = {}
-    for split in ("train", "eval"):
-        counter = split_pass.ObjectCounter()
-        for image in read_split(split_pattern(folder, split), LABELS):
-            counter.add(image)
-        cards[split] = counter.card(LABELS)
+    splits = {"train": [two, Made(boxes=())], "eval": [Made()]}
+    cards = {
+        split: _pass(tmp_path / split, images, split=split)[0].card() for split, images in splits.items()
+    }
     assert cards["train"].classes == {"cat": 1, "dog": 1} and cards["train"].empty_images == 1
     card = split_pass.counted_card(LABELS, cards)
     assert [(c.id, c.name, c.objects) for c in card.classes] == [(1, "cat", 2), (2, "dog", 1)]

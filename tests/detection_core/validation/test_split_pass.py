@@ -9,6 +9,7 @@ import pytest
 from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.data.record_format import write_record
+from detection_core.data.records import count_records
 from detection_core.datasets.encoding import find_decoding
 from detection_core.optional.tfdv import feature_statistics
 from detection_core.validation import sample_pictures, split_pass
@@ -61,19 +62,19 @@ def _merged(parts, random):
 def _results(found, parts, folder):
     """All results of a pass, as values to compare."""
     splits = {}
-    for split, counter in sorted(found.splits.items()):
-        result = counter.result()
-        values = {name: getattr(result, name) for name in ("statistics", "spans", "profile")}
-        values |= {name: list(getattr(result, name)) for name in ("digests", "object_digests", "hashes")}
-        values |= {name: getattr(result.boxes, name).tolist() for name in ("boxes", "sizes", "records")}
-        values["features"] = result.features.SerializeToString(deterministic=True)
-        values["card"] = result.objects.card(LABELS), result.boxes.total, result.files.decoded
+    for split, result in sorted(found.splits.items()):
+        boxes = result.boxes.drawn()
+        values = {name: getattr(boxes, name).tolist() for name in ("boxes", "sizes", "records")}
+        values |= {"by record": list(map(list, result.by_record())), "profile": result.profile.profile()}
+        values |= {name: counter.statistics() for name, counter in result.spans.items()}
+        values["all"] = result.images.statistics(), result.card(), boxes.total, result.files.decoded
+        values["features"] = result.features.statistics().SerializeToString(deterministic=True)
         for check in (result.files, result.annotations):
             values[type(check).__name__] = findings_of(check.report, split).findings()
         splits[split] = values
 
     def read(split, numbers):
-        counts = {part.file: _count(part, parts) for part in parts if part.split == split}
+        counts = {part.file: count_records(part.file) for part in parts if part.split == split}
         return read_some(counts, LABELS, numbers)
 
     found.pictures.write(str(folder), read)
@@ -81,29 +82,28 @@ def _results(found, parts, folder):
     return splits, found.folders.statistics(), pictures
 
 
-def _count(part, parts):
-    """The number of records of a part, whose successor in the split tells where it ends."""
-    return (
-        min((p.start for p in parts[parts.index(part) + 1 :] if p.split == part.split), default=part.total)
-        - part.start
-    )
-
-
-@pytest.mark.parametrize("small", [False, True])
-def test_parts_in_any_order_give_what_one_pass_gives(records, tmp_path, monkeypatch, small):
-    if small:  # each limit is reached
-        monkeypatch.setattr(split_pass, "BoxSample", functools.partial(BoxSample, 40))
-        monkeypatch.setattr(split_pass, "MOST_FOLDERS", 2)
-        monkeypatch.setattr(sample_pictures, "_MOST_SAMPLES", 5)
-        for name, limit in {"_SAMPLED": 50, "_COUNTED": 16, "_MOST_VALUES": 20, "_MOST_COLUMNS": 14}.items():
-            monkeypatch.setattr(feature_statistics, name, limit)
-    (tmp_path / "whole").mkdir()
-    whole = _parts(records, tmp_path / "whole", ())
-    expected = _results(read_all(whole, OPTIONS), whole, tmp_path / "expected")
-    assert bool(expected[1]) != small and len(expected[2]) > 12
+def _compare(records, folder):
+    """Compare merged passes with one over all records; return its results."""
+    (folder / "whole").mkdir(parents=True)
+    whole = _parts(records, folder / "whole", ())
+    expected = _results(read_all(whole, OPTIONS), whole, folder / "expected")
     for seed in range(4):
-        random, folder = np.random.default_rng(seed), tmp_path / f"parts {seed}"
-        folder.mkdir()
-        parts = _parts(records, folder, random.integers(0, 1_000, 5))
-        assert _results(_merged(parts, random), parts, folder) == expected, seed
-        assert _results(read_all(parts, OPTIONS), parts, folder) == expected, seed
+        random, below = np.random.default_rng(seed), folder / f"parts {seed}"
+        below.mkdir()
+        parts = _parts(records, below, random.integers(0, 1_000, 5))
+        assert _results(_merged(parts, random), parts, below) == expected, seed
+        assert _results(read_all(parts, OPTIONS), parts, below) == expected, seed
+    return expected
+
+
+def test_parts_in_any_order_give_what_one_pass_gives(records, tmp_path, monkeypatch):
+    splits, folders, pictures = _compare(records, tmp_path / "all")
+    assert len(folders) == 3 and len(pictures) == 29 and splits["train"]["all"][0].images > 100
+    # Every limit is reached.
+    monkeypatch.setattr(split_pass, "BoxSample", functools.partial(BoxSample, 40))
+    monkeypatch.setattr(split_pass, "MOST_FOLDERS", 2)
+    monkeypatch.setattr(sample_pictures, "_MOST_SAMPLES", 5)
+    for name, limit in {"_SAMPLED": 50, "_COUNTED": 16, "_MOST_VALUES": 20, "_MOST_COLUMNS": 14}.items():
+        monkeypatch.setattr(feature_statistics, name, limit)
+    splits, folders, pictures = _compare(records, tmp_path / "few")
+    assert not folders and len(splits["train"]["boxes"]) == 40

@@ -1,0 +1,89 @@
+"""Whether DataValidator's memory stays flat, and how fast it reads: simulated images with many boxes.
+
+    python benchmarks/data_validation.py [--images 100000] [--boxes 100] [--part 1000]
+
+Files of records are made, read as by a worker of Beam, merged with those before, and removed. After each
+tenth, a line has the memory of the process, the bytes that a worker sends, and images per second of processor
+time. The digests and hashes of 49 bytes an image are the only part that grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import pickle
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+from detection_core.data.label_map import label_map_from_names
+from detection_core.data.record_format import write_record
+from detection_core.datasets.encoding import find_decoding
+from detection_core.training.memory import host_memory, peak_host_memory
+from detection_core.validation.split_pass import DataPass, PassOptions, RecordPart
+
+CLASSES = [f"class {number}" for number in range(80)]
+
+
+def make_record(number: int, boxes: int, random: np.random.Generator) -> bytes:
+    """Return the record of an image of 64 x 48 pixels with random boxes."""
+    stream = io.BytesIO()
+    blobs = random.integers(0, 255, (6, 8, 3), dtype=np.uint8)
+    Image.fromarray(blobs).resize((64, 48), Image.Resampling.BICUBIC).save(stream, "JPEG")
+    digest = hashlib.sha256(stream.getvalue()).hexdigest()
+    first, sides = random.uniform(0, 0.8, (2, boxes)), random.uniform(0.01, 0.2, (2, boxes))
+    labels = random.geometric(0.1, boxes) % len(CLASSES)
+    corners = {"ymin": first[0], "xmin": first[1], "ymax": first[0] + sides[0], "xmax": first[1] + sides[1]}
+    columns = {
+        f"image/object/bbox/{name}": float_feature(values.tolist()) for name, values in corners.items()
+    }
+    texts = {"encoded": stream.getvalue(), "format": b"jpeg", "key/sha256": digest.encode()}
+    texts |= {"source_id": b"image %d" % number, "filename": b"folder %d/%d.jpg" % (number % 9, number)}
+    return serialise_features(
+        columns
+        | {f"image/{name}": bytes_feature([text]) for name, text in texts.items()}
+        | {"image/height": int64_feature([48]), "image/width": int64_feature([64])}
+        | {"image/object/class/label": int64_feature((labels + 1).tolist())}
+        | {"image/object/class/text": bytes_feature([CLASSES[label].encode() for label in labels])}
+    )
+
+
+def main() -> None:
+    """Simulate and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--images", type=int, default=100_000)
+    parser.add_argument("--boxes", type=int, default=100, help="of an image")
+    parser.add_argument("--part", type=int, default=1_000, help="images of a file")
+    given = parser.parse_args()
+    random, seconds = np.random.default_rng(0), 0.0
+    labels, decoding = label_map_from_names(CLASSES), find_decoding("sample")
+    options = PassOptions(label_map=labels, spans=(), decoding=decoding, hashes=True)
+    whole = DataPass(options)
+    print(f"{'boxes':>12} {'memory, MB':>12} {'a part, MB':>12} {'all, MB':>12} {'images/s':>10}")
+    with tempfile.TemporaryDirectory() as folder:
+        for start in range(0, given.images, given.part):
+            path = Path(folder) / f"{start}.tfrecord"
+            with path.open("wb") as file:
+                for number in range(start, start + given.part):
+                    write_record(file, make_record(number, given.boxes, random))
+            part = RecordPart(split="train", file=str(path), start=start, total=given.images)
+            began = time.process_time()
+            sent = pickle.dumps(DataPass(options).merge(DataPass(options).read(part)))
+            whole.merge(pickle.loads(sent))
+            seconds += time.process_time() - began
+            path.unlink()
+            end = start + given.part
+            if end % max(given.part, given.images // 10) == 0:
+                sizes = (host_memory(), len(sent), len(pickle.dumps(whole)))
+                shown = " ".join(f"{size / 1e6:12.1f}" for size in sizes)
+                print(f"{end * given.boxes:12,} {shown} {end / seconds:10.0f}", flush=True)
+    print(f"peak memory: {peak_host_memory() / 1e6:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
