@@ -1,6 +1,6 @@
 """Whether DataValidator's memory stays flat, and how fast it reads: simulated images with many boxes.
 
-    python benchmarks/data_validation.py [--images 100000] [--boxes 100] [--part 1000]
+    python -m benchmarks.data_validation [--images 100000] [--boxes 100] [--part 1000]
 
 Files of records are made, read as by a worker of Beam, merged with those before, and removed. After each
 tenth, a line has the memory of the process, the bytes that a worker sends, and images per second of processor
@@ -20,11 +20,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from benchmarks.results import add_keep, keep
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.label_map import label_map_from_names
 from detection_core.data.record_format import write_record
 from detection_core.datasets.encoding import find_decoding
-from detection_core.training.memory import host_memory, peak_host_memory
+from detection_core.training.memory import peak_host_memory
 from detection_core.validation.split_pass import DataPass, PassOptions, RecordPart
 
 CLASSES = [f"class {number}" for number in range(80)]
@@ -59,19 +60,20 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=100_000)
     parser.add_argument("--boxes", type=int, default=100, help="of an image")
     parser.add_argument("--part", type=int, default=1_000, help="images of a file")
+    add_keep(parser)
     given = parser.parse_args()
-    random, seconds = np.random.default_rng(0), 0.0
+    random, seconds, rows = np.random.default_rng(0), 0.0, []
     labels, decoding = label_map_from_names(CLASSES), find_decoding("sample")
-    options = PassOptions(label_map=labels, spans=(), decoding=decoding, hashes=True)
+    images = {"train": given.images}
+    options = PassOptions(label_map=labels, images=images, spans=(), decoding=decoding, hashes=True)
     whole = DataPass(options)
-    print(f"{'boxes':>12} {'memory, MB':>12} {'a part, MB':>12} {'all, MB':>12} {'images/s':>10}")
     with tempfile.TemporaryDirectory() as folder:
         for start in range(0, given.images, given.part):
             path = Path(folder) / f"{start}.tfrecord"
             with path.open("wb") as file:
                 for number in range(start, start + given.part):
                     write_record(file, make_record(number, given.boxes, random))
-            part = RecordPart(split="train", file=str(path), start=start, total=given.images)
+            part = RecordPart("train", str(path), start)
             began = time.process_time()
             sent = pickle.dumps(DataPass(options).merge(DataPass(options).read(part)))
             whole.merge(pickle.loads(sent))
@@ -79,10 +81,16 @@ def main() -> None:
             path.unlink()
             end = start + given.part
             if end % max(given.part, given.images // 10) == 0:
-                sizes = (host_memory(), len(sent), len(pickle.dumps(whole)))
-                shown = " ".join(f"{size / 1e6:12.1f}" for size in sizes)
-                print(f"{end * given.boxes:12,} {shown} {end / seconds:10.0f}", flush=True)
-    print(f"peak memory: {peak_host_memory() / 1e6:.0f} MB")
+                row = {
+                    "boxes": f"{end * given.boxes:,}",
+                    "peak memory, MB": round(peak_host_memory() / 1e6),
+                    "one part, MB": round(len(sent) / 1e6, 1),
+                    "all parts, MB": round(len(pickle.dumps(whole)) / 1e6, 1),
+                    "images a second of processor time": round(end / seconds),
+                }
+                print(", ".join(f"{name}: {value}" for name, value in row.items()), flush=True)
+                rows.append(row)
+    keep(given.keep, rows)
 
 
 if __name__ == "__main__":

@@ -57,8 +57,8 @@ def _gather_on_beam(job: DataValidatorJob, parts: Sequence[RecordPart], options:
     from components.runtime.beam_parts import measure_parts
 
     load = functools.partial(_load, options)
-    [found] = measure_parts(parts, load, job.anomalies, job.beam_args, join=DataPass.merge)
-    return found
+    found = measure_parts(parts, load, job.anomalies, job.beam_args, join=DataPass.merge)
+    return functools.reduce(DataPass.merge, found, DataPass(options))
 
 
 def _load(options: PassOptions) -> Callable[[RecordPart], DataPass]:

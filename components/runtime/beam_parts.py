@@ -92,6 +92,8 @@ def measure_parts(
         DetectionError: the first one by part.
         RuntimeError: as Beam raises it, for any other error of a worker.
     """
+    if not parts:
+        return []
     path, arguments = f"{folder.rstrip('/')}.parts", beam_args or in_processes(len(os.sched_getaffinity(0)))
     _logger.info("beam | %d parts | %s", len(parts), " ".join(arguments))
 

@@ -22,7 +22,6 @@ from detection_core.datasets.encoding import Decoding
 from detection_core.errors import ContractError
 from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page
 from detection_core.storage import files
-from detection_core.storage.shard_cache import RecordFile
 from detection_core.tasks.examples import count_split
 from detection_core.validation.checks import FindingList, Limits, check_classes
 from detection_core.validation.drift import check_differences
@@ -113,7 +112,12 @@ def validate_examples(
     splits = {split: sum(of_files.values()) for split, of_files in counts.items()}
     findings = FindingList(options.limits)
     hashes = _wants_hashes(sum(splits.values()), options, findings)
-    gathered = gather(_parts(counts), _wanted(examples_dir, label_map, options, hashes))
+    parts = [
+        RecordPart(split, file, start)
+        for split, of_files in counts.items()
+        for file, start in zip(of_files, itertools.accumulate(of_files.values(), initial=0), strict=False)
+    ]
+    gathered = gather(parts, _wanted(examples_dir, label_map, splits, options, hashes))
     passes = {split: gathered.splits[split] for split in splits}
     spans = passes["train"].spans if "train" in passes else {}
     statistics = DataStatistics(
@@ -154,18 +158,6 @@ def validate_examples(
     return found
 
 
-def _parts(counts: Mapping[str, Mapping[RecordFile, int]]) -> list[RecordPart]:
-    """Return a part for each file, given the numbers of records of the files of each split."""
-    parts = []
-    for split, of_files in counts.items():
-        starts = itertools.accumulate(of_files.values(), initial=0)
-        parts += [
-            RecordPart(split=split, file=file, start=start, total=sum(of_files.values()))
-            for file, start in zip(of_files, starts, strict=False)
-        ]
-    return parts
-
-
 def _write_page(
     examples_dir: str,
     passes: Mapping[str, SplitPass],
@@ -189,10 +181,17 @@ def _write_page(
     files.write_text(files.join(folder, PAGE), page)
 
 
-def _wanted(examples_dir: str, label_map: LabelMap, options: ValidationOptions, hashes: bool) -> PassOptions:
+def _wanted(
+    examples_dir: str,
+    label_map: LabelMap,
+    images: Mapping[str, int],
+    options: ValidationOptions,
+    hashes: bool,
+) -> PassOptions:
     card = CARD.find(examples_dir)
     return PassOptions(
         label_map=label_map,
+        images=images,
         spans=tuple(card.spans.get("train", ())) if card else (),
         decoding=options.decoding,
         hashes=hashes,

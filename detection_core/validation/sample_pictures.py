@@ -98,17 +98,16 @@ class SamplePictures:
                     for label in (label for label, other in missing if other == record):
                         drawing = draw_image(pixels, image, self._classes, sides=_SIDES, label=label)
                         pictures[label, record] = _name(split, image), jpeg_bytes(drawing)
-        drawn, numbers = [], Counter[int]()
-        for label, record in self._choose(damaged):
+        drawn = []
+        for (label, record), number in self._choose(damaged).items():
             where, picture = pictures[label, record]
-            name = f"sample-{label:04d}-{numbers[label]}.jpg"
+            name = f"sample-{label:04d}-{number}.jpg"
             entry = PictureEntry(kind=SAMPLE, source_id=where, caption=self._classes[label], file=name)
             drawn.append((entry, picture))
-            numbers[label] += 1
         return drawn
 
-    def _choose(self, damaged: Collection[_Record]) -> list[tuple[int, _Record]]:
-        """Choose (class, record) of each picture, by class.
+    def _choose(self, damaged: Collection[_Record]) -> dict[tuple[int, _Record], int]:
+        """Choose (class, record) of each picture, by class, with its number.
 
         An image is drawn for the rarest class with few pictures, and for new ones. A new class borrows
         another class's picture until it gets one.
@@ -131,7 +130,7 @@ class SamplePictures:
                     del chosen[label]
                 borrowed = (borrowed - {label}) | ({label} if number else set())
                 chosen.setdefault(label, []).append(record)
-        return [(label, record) for label, records in sorted(chosen.items()) for record in records]
+        return {(label, record): n for label in sorted(chosen) for n, record in enumerate(chosen[label])}
 
     def _small_boxes(self, image: LabelledImage) -> Iterator[tuple[float, int]]:
         """Yield (square root of the area in pixels, row) of the boxes among the smallest so far."""

@@ -9,7 +9,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,14 +39,12 @@ MOST_FOLDERS = 50
 _TFDV = "detection_core.optional.tfdv"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordPart:
-    """A file of a split, the number of its first record in the split, and the split's number of records."""
+class RecordPart(NamedTuple):
+    """A file of a split, and the number of its first record in the split."""
 
     split: str
     file: RecordFile
     start: int
-    total: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,12 +53,14 @@ class PassOptions:
 
     Attributes:
         label_map: of the examples.
+        images: number of images of each split.
         spans: of the examples, oldest first.
         decoding: selects the images to decode.
         hashes: hash every image, to find near-duplicates.
     """
 
     label_map: LabelMap
+    images: Mapping[str, int]
     spans: tuple[str, ...]
     decoding: Decoding
     hashes: bool
@@ -119,21 +119,17 @@ class SplitPass:
         self.images = SampleCounter(classes)
         self.spans = {span: SampleCounter(classes) for span in options.spans if split == TRAIN}
         self.features: Any = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
-        self.files = self._image_files(0)
+        self.files = ImageFiles(options.images[split], options.decoding, hashes=options.hashes)
         self.annotations = AnnotationChecker(classes)
         self.boxes, self.profile = BoxSample(), BoxCounter()
         # Objects by class, with crowd regions, and images without any.
         self._objects, self._empty = Counter[int](), 0
         self._by_record: dict[int, tuple[Any, ...]] = {}
 
-    def _image_files(self, images: int) -> "ImageFiles":
-        return ImageFiles(images, self._options.decoding, hashes=self._options.hashes)
-
-    def add(self, images: Iterable[LabelledImage], part: RecordPart) -> Iterator[LabelledImage]:
-        """Yield the images of a part, and count them."""
-        files = self._image_files(part.total)
-        digests, objects = array.array("Q"), array.array("Q")  # eight bytes an image each
-        for image in files.looked_at(images):
+    def add(self, images: Iterable[LabelledImage], start: int) -> Iterator[LabelledImage]:
+        """Yield the images of a part, given the number of its first record, and count them."""
+        digests, objects, hashes = self._columns()
+        for image, found in self.files.looked_at(images):
             if TILE not in image.features:  # splits and spans are compared by their whole images
                 self.images.add(image)
                 if span := span_of(image, tuple(self.spans)):
@@ -147,9 +143,14 @@ class SplitPass:
             self._empty += not len(image.classes)
             digests.append(short_digest(image.sha256))
             objects.append(objects_digest(image))
+            if self._options.hashes:
+                hashes.append(found)
             yield image
-        self._by_record[part.start] = digests, objects, files.hashes if self._options.hashes else []
-        self.files.merge(files)
+        if digests:  # the next part of an empty one has the same start
+            self._by_record[start] = digests, objects, hashes
+
+    def _columns(self) -> tuple[Any, Any, Any]:
+        return array.array("Q"), array.array("Q"), self.files.new_hashes()
 
     def merge(self, other: "SplitPass") -> None:
         """Add what was gathered from other records of the split."""
@@ -173,9 +174,9 @@ class SplitPass:
             classes={name: self._objects[label] for label, name in enumerate(classes)},
         )
 
-    def by_record(self) -> tuple[Any, ...]:
+    def by_record(self) -> tuple[Any, Any, Any]:
         """Return the digests of all images and of their objects, and the hashes; empty if not requested."""
-        joined = array.array("Q"), array.array("Q"), self._image_files(0).hashes
+        joined = self._columns()
         for _, parts in sorted(self._by_record.items()):
             for whole, part in zip(joined, parts, strict=True):
                 whole += part  # noqa: PLW2901 (in place)
@@ -195,7 +196,7 @@ class DataPass:
         """Read every example of a part once; DataError if damaged."""
         counter = self.splits.setdefault(part.split, SplitPass(part.split, self._options))
         images = read_split([part.file], self._options.label_map, part.start)
-        for image in counter.add(images, part):
+        for image in counter.add(images, part.start):
             if TILE not in image.features:
                 self.folders.add(image)
             self.pictures.add(part.split, image)
@@ -213,8 +214,8 @@ class DataPass:
 
 def read_all(parts: Sequence[RecordPart], options: PassOptions) -> DataPass:
     """Read every example once in this process."""
-    found, totals = DataPass(options), {part.split: part.total for part in parts}
-    with Progress("validate", total=sum(totals.values()), unit="image") as progress:
+    found = DataPass(options)
+    with Progress("validate", total=sum(options.images.values()), unit="image") as progress:
         for part in parts:
             found.read(part, progress.advance)
     return found
@@ -258,27 +259,26 @@ class ImageFiles:
         self._faulty = 0
         near = capability("detection_core.optional.near_duplicates") if hashes else None
         self._hash_file: Callable[[bytes], bytes | None] | None = near.hash_image_file if near else None
-        self.hashes: Any = near.HashList() if near else []
+        self.new_hashes: Callable[[], Any] = near.HashList if near else list
         self.decoded = 0
 
     def merge(self, other: "ImageFiles") -> None:
-        """Add what was found in other records, except hashes."""
+        """Add what was found in other records."""
         self.decoded += other.decoded
         self._faulty += other._faulty
         self._faults = sorted([*self._faults, *other._faults], key=lambda fault: fault.record)
         del self._faults[EXAMPLES_LISTED:]
 
-    def looked_at(self, images: Iterable[LabelledImage]) -> Iterator[LabelledImage]:
-        """Yield the images unchanged, after their files were looked at in threads."""
+    def looked_at(self, images: Iterable[LabelledImage]) -> Iterator[tuple[LabelledImage, bytes | None]]:
+        """Yield the images with their hashes, after their files were looked at in threads."""
         threads = min(16, os.cpu_count() or 1)
         for image, found in done_ahead(images, self._look, lambda _: 1, budget=2 * threads, threads=threads):
             self.decoded += self._hash_file is not None or self._is_chosen(image)
-            self.hashes.append(None if isinstance(found, ImageFault) else found)
             if isinstance(found, ImageFault):
                 self._faulty += 1
                 if len(self._faults) < EXAMPLES_LISTED:
                     self._faults.append(example("", image.record, found.message))
-            yield image
+            yield image, None if isinstance(found, ImageFault) else found
 
     def _is_chosen(self, image: LabelledImage) -> bool:
         """Return whether an image is decoded in full."""

@@ -50,7 +50,9 @@ def test_workers_write_what_one_process_writes(job, in_one_process, tmp_path):
 
 @pytest.mark.slow
 def test_so_do_two_processes(job, in_one_process, tmp_path):
-    assert validated(job, tmp_path, distributed=True, beam_args=tuple(in_processes(2))) == in_one_process
+    properties, files = validated(job, tmp_path, distributed=True, beam_args=tuple(in_processes(2)))
+    assert properties == in_one_process[0] and files.keys() == in_one_process[1].keys()
+    assert [name for name, data in files.items() if data != in_one_process[1][name]] == []
 
 
 def test_the_first_damaged_record_is_named_as_in_one_process_and_nothing_is_left(job, tmp_path):

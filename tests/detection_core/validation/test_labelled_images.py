@@ -151,8 +151,8 @@ def _pass(tmp_path, images, *, split="train", spans=(), hashes=False, tiles=()):
             record.features.feature["image/tile"].int64_list.value.extend([0, 0])
             write_record(file, record.SerializeToString())
     given = {"label_map": LABELS, "spans": spans, "hashes": hashes, "decoding": find_decoding("none")}
-    part = split_pass.RecordPart(split=split, file=str(path), start=0, total=len(images) + len(tiles))
-    found = split_pass.read_all([part], split_pass.PassOptions(**given))
+    options = split_pass.PassOptions(**given, images={split: len(images) + len(tiles)})
+    found = split_pass.read_all([split_pass.RecordPart(split, str(path), 0)], options)
     return found.splits[split], found.folders.statistics()
 
 
@@ -247,24 +247,25 @@ def _images(count, broken=()):
 
 def _look(count, decode, *, hashes=False, broken=()):
     files = split_pass.ImageFiles(count, find_decoding(decode), hashes=hashes)
-    assert [image.record for image in files.looked_at(_images(count, broken))] == list(range(count))
-    return files, findings_of(files.report, "train")
+    images, found = zip(*files.looked_at(_images(count, broken)), strict=True)
+    assert [image.record for image in images] == list(range(count))
+    return files, found, findings_of(files.report, "train")
 
 
 def test_images_are_decoded_as_asked_for_and_damaged_ones_found():
-    files, findings = _look(100, "none", hashes=True)
-    assert list(files.hashes) == [hash_image_file(picture_bytes(number % 7)) for number in range(100)]
+    files, hashes, findings = _look(100, "none", hashes=True)
+    assert list(hashes) == [hash_image_file(picture_bytes(number % 7)) for number in range(100)]
     assert files.decoded == 100 and findings.findings() == [] and _look(100, "all")[0].decoded == 100
     assert _look(100, "sample")[0].decoded == 16
-    files, findings = _look(100, "none")
-    assert files.decoded == 0 and list(files.hashes) == [None] * 100
+    files, hashes, findings = _look(100, "none")
+    assert files.decoded == 0 and set(hashes) == {None}
     assert findings.outcomes()["undecodable_images"] == "no image was decoded"
     for decode, hashes in (("all", False), ("all", True), ("none", True)):
-        files, findings = _look(10, decode, hashes=hashes, broken=(3, 7))
+        files, found, findings = _look(10, decode, hashes=hashes, broken=(3, 7))
         [finding] = findings.findings()
         assert (finding.check, finding.measured) == ("undecodable_images", 0.2)
         assert [e.record for e in finding.examples] == [3, 7] and "decode" in finding.examples[0].note
-        assert files.hashes[3] is None and len(files.hashes) == 10
+        assert found[3] is None and len(found) == 10
     files = split_pass.ImageFiles(10, find_decoding("all"), hashes=True)
     for _ in files.looked_at(_images(10)):  # as if interrupted
         break
