@@ -22,6 +22,7 @@ from detection_core.datasets.encoding import Decoding
 from detection_core.errors import ContractError
 from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page
 from detection_core.storage import files
+from detection_core.storage.shard_cache import RecordFile
 from detection_core.tasks.examples import count_split
 from detection_core.validation.checks import FindingList, Limits, check_classes
 from detection_core.validation.drift import check_differences
@@ -31,6 +32,7 @@ from detection_core.validation.network_view import NetworkView, check_boxes_at_i
 from detection_core.validation.sample_pictures import complete_examples
 from detection_core.validation.split_pass import (
     DataPass,
+    FolderCounters,
     PassOptions,
     RecordPart,
     SplitPass,
@@ -112,20 +114,9 @@ def validate_examples(
     splits = {split: sum(of_files.values()) for split, of_files in counts.items()}
     findings = FindingList(options.limits)
     hashes = _wants_hashes(sum(splits.values()), options, findings)
-    parts = [
-        RecordPart(split, file, start)
-        for split, of_files in counts.items()
-        for file, start in zip(of_files, itertools.accumulate(of_files.values(), initial=0), strict=False)
-    ]
-    gathered = gather(parts, _wanted(examples_dir, label_map, splits, options, hashes))
+    gathered = gather(_parts(counts), _wanted(examples_dir, label_map, splits, options, hashes))
     passes = {split: gathered.splits[split] for split in splits}
-    spans = passes["train"].spans if "train" in passes else {}
-    statistics = DataStatistics(
-        classes=label_map.names,
-        splits={split: found.images.statistics() for split, found in passes.items()},
-        spans={span: counter.statistics() for span, counter in spans.items()},
-        folders=gathered.folders.statistics(),
-    )
+    statistics = _statistics(passes, gathered.folders, label_map)
     view = _view(config, label_map, findings)
     check_classes(statistics.splits, label_map.names, findings)
     _check_all(passes, view, findings)
@@ -156,6 +147,26 @@ def validate_examples(
     for finding in found.findings:
         _logger.warning("validate | %s | %s", finding.severity, finding.message)
     return found
+
+
+def _parts(counts: Mapping[str, Mapping[RecordFile, int]]) -> list[RecordPart]:
+    return [
+        RecordPart(split, file, start)
+        for split, of_files in counts.items()
+        for file, start in zip(of_files, itertools.accumulate(of_files.values(), initial=0), strict=False)
+    ]
+
+
+def _statistics(
+    passes: Mapping[str, SplitPass], folders: FolderCounters, label_map: LabelMap
+) -> DataStatistics:
+    spans = passes["train"].spans if "train" in passes else {}
+    return DataStatistics(
+        classes=label_map.names,
+        splits={split: found.images.statistics() for split, found in passes.items()},
+        spans={span: counter.statistics() for span, counter in spans.items()},
+        folders=folders.statistics(),
+    )
 
 
 def _write_page(
