@@ -11,14 +11,11 @@ from detection_core.evaluation.coco_matching import MatchTable, join_tables
 from detection_core.evaluation.measure import Measurement, join_measurements
 from detection_core.tasks.evaluate import Evaluation, is_results
 
-Plan = Callable[[], Evaluation]
-"""Plans the same evaluation in every process."""
-
 MeasuredPart = tuple[dict[str, Measurement], dict[str, dict[str, MatchTable]]]
 """Each detector's results on a part of a split, and its matches, which count the part's images from 0."""
 
 
-def evaluate_on_beam(plan: Plan, beam_args: Sequence[str]) -> EvalReport:
+def evaluate_on_beam(plan: Callable[[], Evaluation], beam_args: Sequence[str]) -> EvalReport:
     """Measure a detector on Beam's workers, and write the evaluation.
 
     An element is a file of records. The result depends neither on the runner nor on the order of its workers.
@@ -26,7 +23,7 @@ def evaluate_on_beam(plan: Plan, beam_args: Sequence[str]) -> EvalReport:
     holds all detections in memory when it joins them.
 
     Args:
-        plan: can be pickled; gives an evaluation of record files.
+        plan: gives the same evaluation of record files in every process; can be pickled.
         beam_args: as in `measure_parts`.
 
     Raises:
@@ -43,7 +40,7 @@ def evaluate_on_beam(plan: Plan, beam_args: Sequence[str]) -> EvalReport:
     return evaluation.report(*join_parts(measure_parts(places, load, evaluation.folder, beam_args)))
 
 
-def _load(plan: Plan) -> Callable[[int], MeasuredPart]:
+def _load(plan: Callable[[], Evaluation]) -> Callable[[int], MeasuredPart]:
     evaluation = plan()
     runners = evaluation.load()
 

@@ -75,10 +75,7 @@ class LabelledImage:
 def read_split(
     record_files: Iterable[RecordFile], label_map: LabelMap, start: int = 0
 ) -> Iterator[LabelledImage]:
-    """Yield the examples of a split, or of some of its files, one in memory at a time.
-
-    They are numbered from `start`. DataError names a damaged record.
-    """
+    """Yield the examples of files, one in memory at a time; DataError names a damaged record."""
     raw = itertools.chain.from_iterable(map(_records, record_files))
     for number, record in enumerate(raw, start):
         yield parse_record(record, number, label_map)

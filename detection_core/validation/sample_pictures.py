@@ -57,9 +57,7 @@ class SamplePictures:
         """Add the next image."""
         record = (split != TRAIN, split, image.record)
         self._add_first(record, Counter(image.classes[image.classes >= 0].tolist()))
-        if small := list(self._small_boxes(image)):
-            with one_large(image.height * image.width):
-                self._crop_small(record, image, small)
+        self._add_smallest(record, image)
 
     def merge(self, other: "SamplePictures") -> None:
         """Add the sample of other records."""
@@ -132,24 +130,26 @@ class SamplePictures:
                 chosen.setdefault(label, []).append(record)
         return {(label, record): n for label in sorted(chosen) for n, record in enumerate(chosen[label])}
 
-    def _small_boxes(self, image: LabelledImage) -> Iterator[tuple[float, int]]:
-        """Yield (square root of the area in pixels, row) of the boxes among the smallest so far."""
-        sides = image.boxes[:, 2:] - image.boxes[:, :2]
-        pixels = np.sqrt(np.maximum(sides.prod(axis=1), 0.0) * image.height * image.width)
+    def _add_smallest(self, record: _Record, image: LabelledImage) -> None:
+        """Crop the boxes that are among the smallest so far, by the square root of the area in pixels."""
+        edges = image.boxes[:, 2:] - image.boxes[:, :2]
+        sides = np.sqrt(np.maximum(edges.prod(axis=1), 0.0) * image.height * image.width)
         largest = self._smallest[-1][0] if len(self._smallest) >= _SMALLEST_BOXES else np.inf
-        for row in np.argsort(pixels, kind="stable")[:_SMALLEST_BOXES].tolist():
-            if not image.is_crowd[row] and pixels[row] < largest:
-                yield float(pixels[row]), row
-
-    def _crop_small(self, record: _Record, image: LabelledImage, small: Sequence[tuple[float, int]]) -> None:
-        if (pixels := pixels_of(image)) is None:
+        rows = np.argsort(sides, kind="stable")[:_SMALLEST_BOXES]
+        rows = rows[~image.is_crowd[rows] & (sides[rows] < largest)]
+        if not len(rows):
             return
-        for place, (side, row) in enumerate(small):
-            label = int(image.classes[row])
-            caption = f"{self._classes[label] if label >= 0 else 'no class'}, {side:.1f} px"
-            entry = PictureEntry(kind=SMALLEST, source_id=_name(record[1], image), caption=caption, file="")
-            picture = _crop(pixels, image.boxes[row], max(label, 0))
-            self._smallest.append((side, record, place, entry, picture))
+        with one_large(image.height * image.width):
+            if (pixels := pixels_of(image)) is None:
+                return
+            for place, row in enumerate(rows.tolist()):
+                label, side = int(image.classes[row]), float(sides[row])
+                caption = f"{self._classes[label] if label >= 0 else 'no class'}, {side:.1f} px"
+                entry = PictureEntry(
+                    kind=SMALLEST, source_id=_name(record[1], image), caption=caption, file=""
+                )
+                picture = _crop(pixels, image.boxes[row], max(label, 0))
+                self._smallest.append((side, record, place, entry, picture))
         self._smallest = sorted(self._smallest, key=lambda kept: kept[:3])[:_SMALLEST_BOXES]
 
 
