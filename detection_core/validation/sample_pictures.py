@@ -135,14 +135,14 @@ class SamplePictures:
         edges = image.boxes[:, 2:] - image.boxes[:, :2]
         sides = np.sqrt(np.maximum(edges.prod(axis=1), 0.0) * image.height * image.width)
         largest = self._smallest[-1][0] if len(self._smallest) >= _SMALLEST_BOXES else np.inf
-        rows = np.argsort(sides, kind="stable")[:_SMALLEST_BOXES]
-        rows = rows[~image.is_crowd[rows] & (sides[rows] < largest)]
-        if not len(rows):
+        order = np.argsort(sides, kind="stable")[:_SMALLEST_BOXES].tolist()
+        rows = [row for row in order if not image.is_crowd[row] and sides[row] < largest]
+        if not rows:
             return
         with one_large(image.height * image.width):
             if (pixels := pixels_of(image)) is None:
                 return
-            for place, row in enumerate(rows.tolist()):
+            for place, row in enumerate(rows):
                 label, side = int(image.classes[row]), float(sides[row])
                 caption = f"{self._classes[label] if label >= 0 else 'no class'}, {side:.1f} px"
                 entry = PictureEntry(
