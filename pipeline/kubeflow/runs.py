@@ -12,6 +12,7 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import step_tree
+from pipeline.kubeflow.run_tasks import read_tasks, task_states
 from pipeline.kubeflow.step_state import Ending, StepState, Tasks, error_of, step_states, word_of
 from pipeline.kubeflow.submission import pages
 from pipeline.steps import StepStatus
@@ -93,6 +94,8 @@ def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
         # Argo marks a cancelled workflow as failed.
         state = "cancelled"
     details = (run.run_details and run.run_details.task_details) or []
+    found = getattr(run, "tasks", ())
+    ending = Ending(ended=state in FINISHED, cancelled=cancelled, failed=state == "failed")
     return RunState(
         run_id=run.run_id,
         name=run.display_name or "",
@@ -104,7 +107,7 @@ def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
         schedule_id=run.recurring_run_id or "",
         link=connection.link(f"runs/details/{run.run_id}"),
         namespace=connection.namespace or _OWN_NAMESPACE,
-        steps=step_states(details, tasks, Ending(ended=state in FINISHED, cancelled=cancelled)),
+        steps=task_states(found, tasks, ending) if found else step_states(details, tasks, ending),
     )
 
 
@@ -112,8 +115,11 @@ def is_settled(run: Any) -> bool:
     """Tell whether the tasks of an ended run are up to date.
 
     The server stores the run's state before the tasks (2.17.0, `server/report_server.go:reportWorkflow`). For
-    about 0.3 s the tasks are those of the previous report, in which at least the workflow is running.
+    about 0.3 s the tasks are those of the previous report, in which at least the workflow is running. From
+    3.0 on a pod writes its task before it ends.
     """
+    if getattr(run, "tasks", ()):
+        return True
     details = (run.run_details and run.run_details.task_details) or []
     return bool(details) and not any(detail.state == "RUNNING" for detail in details)
 
@@ -161,7 +167,10 @@ def read_run(connection: Connection, run_id: str) -> RunState:
 
 
 def _get(connection: Connection, run_id: str) -> Any:
-    return connection.call(f"reading the run {run_id}", connection.client.get_run, run_id=run_id)
+    run = connection.call(f"reading the run {run_id}", connection.client.get_run, run_id=run_id)
+    # kfp 2.17's model of a run drops them.
+    run.tasks = read_tasks(connection, run_id)
+    return run
 
 
 def _settled(connection: Connection, run: Any, tasks: Tasks, sleep: Callable[[float], None]) -> RunState:

@@ -29,7 +29,7 @@ _Times = tuple[datetime.datetime, datetime.datetime]
 
 def node_id(workflow: str, name: str) -> str:
     """Return Argo's id of the node with a full name."""
-    return f"{workflow}-{_fnv(name)}"
+    return f"{workflow}-{fnv(name)}"
 
 
 class NodeTree:
@@ -64,10 +64,10 @@ class NodeTree:
         queue = collections.deque([self.workflow])
         while queue:
             name = queue.popleft()
-            hashed, attempts = _fnv(name), self.attempts[name]
-            while _fnv(f"({len(attempts)})", hashed) in hashes:
+            hashed, attempts = fnv(name), self.attempts[name]
+            while fnv(f"({len(attempts)})", hashed) in hashes:
                 attempts.append(f"{name}({len(attempts)})")
-            found = {label for label in labels if _fnv(f".{label}", hashed) in hashes}
+            found = {label for label in labels if fnv(f".{label}", hashed) in hashes}
             again = {label for label in found if _ATTEMPT.sub("", label) in found - {label}}
             self.inside[name] = [f"{name}.{label}" for label in sorted(found - again)]
             queue += [*attempts, *self.inside[name]]
@@ -114,7 +114,7 @@ def _times(detail: Any) -> _Times:
     return begin, (detail.end_time if detail.end_time and detail.end_time >= begin else _NEVER)
 
 
-def _fnv(text: str, state: int = _OFFSET) -> int:
+def fnv(text: str, state: int = _OFFSET) -> int:
     """Return the 32-bit FNV-1a hash of a text, continued from a state."""
     for byte in text.encode():
         state = ((state ^ byte) * _PRIME) & _MASK
@@ -124,8 +124,8 @@ def _fnv(text: str, state: int = _OFFSET) -> int:
 Tasks = Mapping[str, Any]  # a task to the tasks inside it
 
 _DRIVER = "-driver"
-_NEVER_BEGUN = (StepStatus.PENDING, StepStatus.CACHED, StepStatus.SKIPPED, StepStatus.NOT_RUN)
-_MEASURED = (StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.CANCELLED)
+NEVER_BEGUN = (StepStatus.PENDING, StepStatus.CACHED, StepStatus.SKIPPED, StepStatus.NOT_RUN)
+MEASURED = (StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.CANCELLED)
 _STARTED = (StepStatus.RUNNING, StepStatus.FAILED, StepStatus.CANCELLING)
 _WORDS = {
     "": StepStatus.PENDING,
@@ -169,10 +169,11 @@ class StepState:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ending:
-    """Whether the run has ended, and when its cancellation began; None: not cancelled."""
+    """Whether the run has ended or failed, and when its cancellation began; None: not cancelled."""
 
     ended: bool
     cancelled: datetime.datetime | None
+    failed: bool = False
 
 
 def word_of(state: str | None) -> str:
@@ -226,7 +227,7 @@ class _Steps:
             step = self._step(f"{graph}.{label}", prefix, depth)
             yield step
             body = self._body(f"{graph}.{label}")
-            if step.state not in _NEVER_BEGUN and not self._is_container(body):
+            if step.state not in NEVER_BEGUN and not self._is_container(body):
                 below = tasks if loop else tasks.get(label) or {}
                 yield from self._inside(body, below, f"{step.name}/", depth + 1)
 
@@ -253,7 +254,7 @@ class _Steps:
             return StepState(
                 name=prefix + label,
                 depth=depth,
-                state=_settled(StepStatus.FAILED, driver, self._ending),
+                state=settled(StepStatus.FAILED, driver, self._ending),
                 error=error_of(driver) or "Kubeflow's driver could not prepare it",
                 driver=True,
                 workflow=tree.workflow,
@@ -264,7 +265,7 @@ class _Steps:
         executor = f"{body}.executor" if self._is_container(body) else name
         if state == StepStatus.SUCCEEDED and self._is_cached(name, executor):
             state = StepStatus.CACHED
-        state = _settled(state, detail, self._ending)
+        state = settled(state, detail, self._ending)
         leaf = {"running": executor, "pending": name + _DRIVER}.get(state, "")
         if self._awaits_pod(leaf):
             state = StepStatus.WAITING
@@ -272,10 +273,10 @@ class _Steps:
             name=prefix + label,
             depth=depth,
             state=state,
-            seconds=_seconds(detail) if state in _MEASURED else None,
+            seconds=seconds_of(detail) if state in MEASURED else None,
             error=error_of(detail) if detail is not None else "",
             pods=tuple(self._pods(executor, _EXECUTOR_PODS)) if detail is not None else (),
-            attempts=0 if state in _NEVER_BEGUN else len(tree.attempts[executor]) or 1,
+            attempts=0 if state in NEVER_BEGUN else len(tree.attempts[executor]) or 1,
             workflow=tree.workflow,
         )
 
@@ -310,7 +311,7 @@ class _Steps:
                 yield f"{workflow}-{template}-{node.rpartition('-')[2]}"
 
 
-def _settled(state: str, detail: Any, ending: Ending) -> str:
+def settled(state: str, detail: Any, ending: Ending) -> str:
     """Return a step's state, corrected by the run's end."""
     if not ending.ended:
         return state
@@ -335,15 +336,15 @@ def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[Step
         if name in tasks if tasks else not inner:
             last[name] = detail
     for name, detail in last.items():
-        state = _settled(word_of(detail.state), detail, ending)
+        state = settled(word_of(detail.state), detail, ending)
         pods = [*(c.pod_name for c in detail.child_tasks or ()), detail.pod_name]
         yield StepState(
             name=name,
             state=state,
-            seconds=_seconds(detail) if state in _MEASURED else None,
+            seconds=seconds_of(detail) if state in MEASURED else None,
             error=error_of(detail),
             pods=tuple(dict.fromkeys(p for p in pods if p)),
-            attempts=int(state not in _NEVER_BEGUN),
+            attempts=int(state not in NEVER_BEGUN),
         )
     if ending.ended and details:
         yield from (StepState(name=name, state=StepStatus.NOT_RUN) for name in tasks if name not in last)
@@ -353,7 +354,8 @@ def _label(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _seconds(detail: Any) -> float | None:
+def seconds_of(detail: Any) -> float | None:
+    """Return how long a node took; None if unknown."""
     if detail is None or not detail.end_time or not detail.start_time or detail.end_time < detail.start_time:
         return None
     return float((detail.end_time - detail.start_time).total_seconds())

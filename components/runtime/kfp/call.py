@@ -1,8 +1,8 @@
 """A call of a step by Kubeflow Pipelines: read its executor input as a Job, and write its result.
 
-The metadata store holds numbers, texts and structures only, and changes an input's metadata. A bool comes
-back as 1 or 0, and an int as a float. A list comes back as {"list": [...]}, a map as {"struct": {...}}. Each
-further step wraps lists and maps once more. A text comes back unchanged.
+Until 2.18 the metadata store changes an input's metadata. A bool comes back as 1 or 0, and an int as a float.
+A list comes back as {"list": [...]}, a map as {"struct": {...}}. Each further step wraps lists and maps once
+more. A text comes back unchanged. From 3.0 on they come back as written; all numbers are floats for Go.
 """
 
 import argparse
@@ -18,9 +18,9 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import Input, job_fields
-from component_specs.kfp_outputs import KFP_OUTPUTS, find_mismatch
+from component_specs.kfp_outputs import CURVES, KFP_OUTPUTS, find_mismatch
 from components.runtime.bind import ABSENT, fill_job
-from components.runtime.kfp.views import draw_view
+from components.runtime.kfp.views import Drawn, draw_view
 from detection_core.errors import ContractError
 from detection_core.storage import files
 from detection_core.training.memory import PEAK_MEMORY, peak_host_memory
@@ -186,17 +186,20 @@ def _describe_outputs(call: KfpCall, report: Mapping[str, Any]) -> dict[str, dic
 
 def _draw_views(call: KfpCall, report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     metadata: dict[str, Mapping[str, Any]] = {}
-    for name in KFP_OUTPUTS[call.component].views:
+    for name, declared in KFP_OUTPUTS[call.component].views.items():
         if name not in call.paths:
             continue
-        metadata[name] = {}
+        view = Drawn(metadata={}, content="This view could not be drawn; the log of the step says why.\n")
         try:
             view = draw_view(call.component, name, call.job, report)
-            files.write_text(call.paths[name], view.content)
-            metadata[name] = view.metadata
         except Exception:
             # Never fail the step because its visualisation failed.
             _logger.exception("view | %s could not be drawn", name)
+        # From 3.0 on a declared file must exist, and classification metrics have metadata
+        # (`v2/component/launcher_v2.go:958`, `apiserver/server/artifact_server.go:841`).
+        files.write_text(call.paths[name], view.content)
+        is_bare = declared.kfp == CURVES and not view.metadata
+        metadata[name] = {"note": "nothing to show"} if is_bare else view.metadata
     return metadata
 
 

@@ -21,6 +21,7 @@ from detection_core.storage import files
 # Artifact metadata must stay small; the confusion matrix of a thousand classes would be too large.
 MATRIX_LABELS = 100
 PICTURES, PICTURE_BYTES = 12, 2_200_000
+NAME_CHARACTERS = 128
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,11 +41,15 @@ def draw_view(component: str, view: str, job: Any, report: Mapping[str, Any]) ->
 
 
 def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the finite numbers, without bools: every entry of the metadata is shown as a metric."""
+    """Return the finite numbers, without bools: every entry of the metadata is shown as a metric.
+
+    Too long names are left out: from 3.0 on each names an artifact (`apiserver/model/artifact.go:30`).
+    """
     return {
         name: value
         for name, value in values.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if len(name) <= NAME_CHARACTERS
     }
 
 

@@ -39,7 +39,7 @@ class Step:
         name: of the task.
         phase: of the step: an Argo phase; `Cached`; `Unprepared` where its driver fails; `Waiting` where its
             pod cannot start, which leaves the executor's attempt Pending for ever (seen on 2.17.0);
-            `Unscheduled` where that of its driver cannot.
+            `Unscheduled` where that of its driver cannot; `Killed` where its container is, with its launcher.
         failed_attempts: attempts of its container that failed before the last one.
         failed_drivers: attempts of its driver that failed before the last one.
         begin: minutes after the run's begin; each step takes half a minute.
@@ -165,14 +165,14 @@ class Workflow:
         driver = self.add_leaf(f"{name}-driver", graph, ended, step.begin, **more)
         if unprepared or phase == "Skipped":
             return self._add(name, graph, "Omitted" if unprepared else phase, step.begin, after=driver)
-        around = {"Cached": "Succeeded", "Waiting": "Running"}.get(phase, phase)
+        around = {"Cached": "Succeeded", "Waiting": "Running", "Killed": "Failed"}.get(phase, phase)
         inner = self.begin_node(name, graph, around, step.begin, after=driver)
         if step.items or step.inside:
             return self._loop(inner, step) if step.items else self._steps(inner, step.inside)
         executor = f"{inner}.executor"
         if phase == "Cached":
             return self._add(executor, inner, "Skipped", step.begin, after=inner)
-        phase = "Pending" if phase == "Waiting" else phase
+        phase = {"Waiting": "Pending", "Killed": "Failed"}.get(phase, phase)
         return self.add_leaf(executor, inner, phase, step.begin, failed=step.failed_attempts, after=inner)
 
     def _loop(self, graph: str, step: Step) -> str:

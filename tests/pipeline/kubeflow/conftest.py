@@ -38,9 +38,9 @@ def settled_at_once(monkeypatch):
 
 
 @contextlib.contextmanager
-def running(certificate=""):
+def running(certificate="", version="2.17.0"):
     """Run a server, with a certificate over TLS."""
-    server = KfpServer()
+    server = KfpServer(version)
     server.start(certificate)
     try:
         yield server
@@ -49,8 +49,9 @@ def running(certificate=""):
 
 
 @pytest.fixture
-def server():
-    with running() as server:
+def server(request):
+    """A server of 2.17.0, or of the version that a test's parameter names."""
+    with running(version=getattr(request, "param", "2.17.0")) as server:
         yield server
 
 

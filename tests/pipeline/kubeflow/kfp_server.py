@@ -14,6 +14,10 @@ from tests.support.local_server import LocalServer, Request
 
 ID = "([^/:]+)"
 
+# 2.18 keeps the architecture of 2.17 (kubeflow/pipelines#13141: "release-2.18 retains the previous
+# architecture"); master at 7b70c7b95f stands for it. 3.0 is kubeflow/pipelines#13986 at 6585b5143d.
+VERSIONS = ("2.16.1", "2.17.0", "2.18.0", "3.0.0")
+
 
 class KfpServer:
     """The server.
@@ -31,8 +35,10 @@ class KfpServer:
         requests: method and path of every request, in order.
     """
 
-    def __init__(self) -> None:
-        self.state, self.version = KfpState(), "2.17.0"
+    def __init__(self, version: str = "2.17.0") -> None:
+        self.state, self.version = KfpState(), version
+        self.state.retried = version != "2.16.1"
+        self.state.keeps_tasks = version.startswith("3.")
         self.token: str | Callable[[], str] = ""
         self.cookie = self.kube_proxy = ""
         self.behind_ui, self.api_ready, self.pods_gone = False, True, False
@@ -130,7 +136,7 @@ class KfpServer:
             if match and method == request.method:
                 found = function(self, request, *map(unquote, match.groups()))
                 if kind:
-                    check_body(f"V2beta1{kind}", found, "answer")
+                    check_body(f"V2beta1{kind}", found, "answer", newest=self.state.keeps_tasks)
                 return found
         raise RefusalError(404, f"Not Found: {request.method} {request.path}")
 
@@ -189,6 +195,7 @@ _V2_ROUTES: tuple[tuple[str, str, str, Route], ...] = (
     ("GET", "runs", "ListRunsResponse", _lists("runs", "runs")),
     ("POST", "runs", "Run", lambda s, r: s.state.create_run(_body(r))),
     ("GET", _RUN, "Run", lambda s, r, i: s.state.read_run(i)),
+    ("GET", f"{_RUN}/tasks", "ListTasksResponse", lambda s, r, i: s.state.list_tasks(i, r.query)),
     ("POST", f"{_RUN}:terminate", "", lambda s, r, i: s.state.terminate(i)),
     ("POST", f"{_RUN}:retry", "", lambda s, r, i: s.state.retry(i)),
     ("GET", "recurringruns", "ListRecurringRunsResponse", _lists("recurring", "recurringRuns")),

@@ -15,6 +15,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 
 from tests.pipeline.kubeflow.argo_model import Step, Workflow
 from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
+from tests.pipeline.kubeflow.task_model import tasks_of
 
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
 _NUMBER = (int, float)
@@ -45,17 +46,20 @@ class KfpState:
             run's state first (`server/report_server.go:reportWorkflow`; in 4 of 4 runs on 2.17.0 for 0.3 s).
         tells_steps: whether runs are given with their tasks.
         retried: whether Kubeflow's configuration of Argo retries errors, as it does from 2.17 on.
+        keeps_tasks: whether the server keeps tasks of runs instead of telling Argo's nodes, as it does from
+            3.0 on: a run has no `task_details` (6585b5143d, `backend/api/v2beta1/run.proto:403`).
         outcomes: task to what shall become of it, as fields of `Step`.
         failed_roots: attempts at whole runs that fail before the one that goes on.
+        page: tasks of a page at most, fewer than a server's for tests.
         lost: runs whose workflows were deleted under them.
     """
 
     def __init__(self) -> None:
-        self.multi_user = self.failing_driver = self.failing_root = False
+        self.multi_user = self.failing_driver = self.failing_root = self.keeps_tasks = False
         self.tells_steps = self.retried = True
         self.forbidden: tuple[str, ...] = ()
         self.failing_step = self.waiting_step = ""
-        self.stale_reads, self.failed_roots = 1, 0
+        self.stale_reads, self.failed_roots, self.page = 1, 0, 200
         self.lost: set[str] = set()
         self.pipelines, self.versions, self.experiments, self.runs, self.recurring = ({} for _ in range(5))
         self.outcomes, self.stale, self.progress = ({} for _ in range(3))
@@ -159,7 +163,10 @@ class KfpState:
 
     def show_run(self, run: dict) -> dict:
         shown = {k: v for k, v in run.items() if k != "namespace"}
-        if self.tells_steps:
+        if self.keeps_tasks:
+            # Without `view=FULL` a run has their number alone (`apiserver/server/run_server.go:545`).
+            shown["task_count"] = len(self.tasks(run))
+        elif self.tells_steps:
             details = self.workflow(run).details(run["run_id"])
             stale = self.stale.get(run["run_id"], [None, 0])
             if run["state"] in ENDED and stale[1]:
@@ -168,8 +175,27 @@ class KfpState:
             shown["run_details"] = {"task_details": details}
         return shown
 
+    def tasks(self, run: dict) -> list[dict]:
+        """Give the tasks that the server keeps of a run."""
+        return tasks_of(run["run_id"], *self._workflow(run)) if self.tells_steps else []
+
+    def list_tasks(self, run_id: str, query: dict[str, str]) -> dict:
+        """List tasks page by page, 200 at most (`apiserver/server/run_server.go:914`, `list/list.go:487`)."""
+        if not self.keeps_tasks:
+            raise RefusalError(404, "Not Found")
+        size = int(query.get("page_size") or 20)
+        self._require(size >= 0, f"The page size should be greater than 0. Got {size}")
+        found = sorted(self.tasks(self.find(self.runs, run_id, "Run")), key=lambda t: t["task_id"])
+        begin = int(query.get("page_token") or 0)
+        end = begin + min(size, 200, self.page)
+        more = {"next_page_token": str(end)} if end < len(found) else {}
+        return {"tasks": found[begin:end], "total_size": len(found), **more}
+
     def workflow(self, run: dict) -> Workflow:
         """Give the nodes of a run's workflow, as they are now."""
+        return self._workflow(run)[0]
+
+    def _workflow(self, run: dict) -> tuple[Workflow, list[Step], str]:
         done, state = self.progress.get(run["run_id"], -1), run["state"]
         stopped = any(entry["state"] == "CANCELING" for entry in run["state_history"])
         spec, steps = self._spec_of(run), []
@@ -188,7 +214,8 @@ class KfpState:
         phase = {"FAILED": "Failed", "SUCCEEDED": "Succeeded"}.get(state, "Running")
         workflow = Workflow(f"{spec['pipelineInfo']['name']}-{run['run_id'][:5]}", retried=self.retried)
         root_fails = self.failing_root and state == "FAILED"
-        return workflow.run(steps, phase, failed_roots=self.failed_roots, root_fails=root_fails)
+        workflow.run(steps, phase, failed_roots=self.failed_roots, root_fails=root_fails)
+        return workflow, steps, phase
 
     def _step(self, spec: dict, tasks: dict, name: str, phase: str, begin: int) -> Step:
         outcome = dict(self.outcomes.get(name, {}))
