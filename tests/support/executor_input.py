@@ -53,6 +53,48 @@ def through_metadata_store(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: convert(value) for name, value in metadata.items()}, **added}
 
 
+def through_task_api(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What an artifact's metadata look like to the next step on Kubeflow Pipelines 3: as JSON keeps them.
+
+    kubeflow/pipelines#13986 at 6585b5143d, below `backend/src`: the launcher sends them as protobuf values
+    (`v2/component/launcher_v2.go:935`), the server keeps JSON (`apiserver/model/artifact.go:34`), and the
+    next driver hands them on (`v2/driver/container.go:750`). Nothing is added or wrapped, and a bool stays
+    one. Go's numbers are floats, which it writes without a fraction where they have none.
+    """
+    return json.loads(json.dumps(metadata, allow_nan=False), parse_float=_whole)
+
+
+def _whole(text: str) -> float | int:
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+
+
+def launcher_refusals(outputs: Mapping[str, Any], written: Mapping[str, Any], find: Any) -> list[str]:
+    """Return why the launcher or the server of Kubeflow Pipelines 3 fails a step that exited with 0.
+
+    The same commit. `outputs` are those of the executor input, `written` the artifacts of the executor
+    output; `find` gives the place of an artifact's URI on this machine.
+    """
+    refused = []
+    for name, entry in outputs.items():
+        [artifact] = entry["artifacts"]
+        title = artifact["type"].get("schemaTitle", "")
+        metadata = {**artifact.get("metadata", {}), **written.get(name, {}).get("metadata", {})}
+        if title == "system.Metrics":
+            # Each is an artifact of its own, without a file (`v2/component/launcher_v2.go:908`).
+            odd = [k for k, v in metadata.items() if isinstance(v, bool) or not isinstance(v, int | float)]
+            refused += [f'metric value "{key}" must be a number' for key in odd]
+            # `apiserver/model/artifact.go:30`, a column of 128 characters.
+            refused += [f"Data too long for column 'Name': {key}" for key in metadata if len(key) > 128]
+        elif title in ("system.ClassificationMetrics", "system.SlicedClassificationMetrics"):
+            # `apiserver/server/artifact_server.go:841`
+            refused += [] if metadata else [f"No metric or metadata was found for {title} artifact"]
+        elif name != "executor-logs" and not find(artifact["uri"]).exists():
+            # `v2/component/launcher_v2.go:958`; until 2.18 a warning.
+            refused.append(f'declared output artifact "{name}" is missing')
+    return refused
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finished:
     """A step that has run."""
@@ -77,13 +119,25 @@ class Cluster:
     in_container: bool = False
     scheduled_time: str = "2026-11-21T03:00:00Z"  # what the driver knows of the run's slot
     run_id: str = "5f0e6f6e-5a7e-4d4c-9d0e-3f1f1a7f6a10"  # of the run on the server
+    keeps_tasks: bool = False  # whether driver and launcher are those of Kubeflow Pipelines 3
 
     def local(self, uri: str) -> Path:
         """Return where an artifact lies on this machine."""
         return self.root / uri.replace("://", "/")
 
     def artifact(self, uri: str, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return an input artifact as the driver gives it: without a type, metadata through the store."""
+        """Return an input artifact as the driver gives it: without a type, metadata through the store.
+
+        From 3.0 on with its output's name, an id and a type (`v2/driver/container.go:750`).
+        """
+        if self.keeps_tasks:
+            return {
+                "name": uri.rpartition("/")[2],
+                "artifactId": "a0b1c2d3-0000-4000-8000-000000000000",
+                "type": {"schemaTitle": "Artifact"},
+                "uri": uri,
+                "metadata": through_task_api(metadata or {}),
+            }
         return {
             "name": "7",
             "type": {"instanceSchema": ""},
@@ -115,6 +169,11 @@ class Cluster:
         """Run the executor of a component, whose interface is `body`, as in a compiled pipeline."""
         tmp = Path("/tmp") if self.in_container else self.root / "tmp"
         call = executor_input(body, parameters, inputs, f"{BUCKET}/{task}", str(tmp / task))
+        if self.keeps_tasks:
+            # Beside the artifacts, in the root folder of the task (`v2/driver/driver.go:755`).
+            root = "/minio" if self.in_container else str(self.root / "minio")
+            place = f"{root}/{BUCKET.partition('://')[2]}/{task}/output_metadata.json"
+            call["outputs"]["outputFile"] = place
         for entry in call["outputs"]["artifacts"].values():
             self.local(entry["artifacts"][0]["uri"]).parent.mkdir(parents=True, exist_ok=True)
         command = self._command(container, call)
@@ -136,12 +195,18 @@ class Cluster:
     def _finished(self, call: Mapping[str, Any], code: int, log: str, tmp: Path) -> Finished:
         outputs = call["outputs"]
         written = tmp / "outputs" / "executor_output.json"
+        if self.keeps_tasks:
+            written = self.local(f"{BUCKET}/{tmp.name}/output_metadata.json")
         report = json.loads(written.read_text()) if written.exists() else {}
         files = {name: tmp / "parameters" / name for name in outputs["parameters"]}
+        artifacts = {n: entry["artifacts"][0] for n, entry in report.get("artifacts", {}).items()}
+        if self.keeps_tasks and code == 0:
+            refused = launcher_refusals(outputs["artifacts"], artifacts, self.local)
+            code, log = int(bool(refused)), "\n".join([log, *refused])
         return Finished(
             code=code,
             log=log,
-            artifacts={n: entry["artifacts"][0] for n, entry in report.get("artifacts", {}).items()},
+            artifacts=artifacts,
             parameters={name: path.read_text() for name, path in files.items() if path.exists()},
             folder={n: self.local(e["artifacts"][0]["uri"]) for n, e in outputs["artifacts"].items()},
         )

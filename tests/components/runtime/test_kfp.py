@@ -34,7 +34,7 @@ from detection_core.artifacts.published import PushReport
 from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ConfigError, ContractError
 from tests.support.cases import cases, refused
-from tests.support.executor_input import through_metadata_store
+from tests.support.executor_input import launcher_refusals, through_metadata_store, through_task_api
 
 
 @cases(
@@ -73,6 +73,26 @@ def test_metadata_curves_and_matrices_come_back_from_the_store():
     assert plain_metadata({"metadata": stored}) == made
 
 
+def test_metadata_are_what_was_written_where_the_server_keeps_them_itself():
+    made = {
+        "steps": 3.0,
+        "loss": 0.5,
+        "blessed": True,
+        "names": ["a", "b"],
+        "sizes": {"int8": 7},
+        "text": "3",
+    }
+    kept = through_task_api(through_task_api(made))
+    assert kept == made and kept["blessed"] is True and type(kept["steps"]) is int
+    assert plain_metadata({"metadata": kept}) == made
+    found = make_metadata("Model", {"steps": 3, "loss": 2.0, "blessed": True})
+    assert read_properties({"metadata": through_task_api(found)}) == {
+        "steps": 3,
+        "loss": 2.0,
+        "blessed": True,
+    }
+
+
 def test_properties_keep_their_kinds_through_the_store():
     made = make_metadata("Model", {"steps": 3, "loss": 2.0, "blessed": True, "from": "x", "nothing": None})
     found = read_properties({"metadata": through_metadata_store(made)})
@@ -80,7 +100,7 @@ def test_properties_keep_their_kinds_through_the_store():
     assert type(found["loss"]) is float and found["blessed"] is True
     values = {"a": math.nan, "b": math.inf, "c": [1], "d": 1}
     assert make_metadata("Model", values) == {"artifact_type": "Model", "d": 1, "properties": '{"d": 1}'}
-    assert finite_numbers({**values, "e": True, "f": "text"}) == {"d": 1}
+    assert finite_numbers({**values, "e": True, "f": "text", "g" * 129: 1}) == {"d": 1}
     # What others call properties is no trouble.
     for text in ("no json", "3", "[1]"):
         assert read_properties({"metadata": {"properties": text, "steps": 4.0}}) == {"steps": 4}
@@ -226,10 +246,35 @@ def test_a_view_that_cannot_be_drawn_costs_nothing_else(tmp_path, caplog):
     fields = {"model": "m", "blessing": "b", "evaluation": "e", "push_destination": "p"}
     call = _call(tmp_path, "pusher", ["pushed_model"], **fields)
     artifacts = {**call.artifacts, "decision": {"name": "decision", "uri": "minio://b/decision"}}
-    call = dataclasses.replace(call, artifacts=artifacts, paths={**call.paths, "decision": "d"})
+    path = tmp_path / "decision"
+    call = dataclasses.replace(call, artifacts=artifacts, paths={**call.paths, "decision": str(path)})
     write_output(call, {"pushed": False})
     assert _written(tmp_path)["decision"]["metadata"] == {}
     assert "view | decision could not be drawn" in caplog.text
+    assert "could not be drawn" in path.read_text()
+
+
+def test_no_view_fails_a_step_on_a_server_that_keeps_tasks(tmp_path):
+    fields = {"examples": "e", "model": "m", "split": "test"}
+    call = _call(tmp_path, "evaluator", ["evaluation", "blessing"], **fields)
+    outputs = {
+        name: _artifact(f"minio://b/{name}")["artifacts"][0] | {"type": {"schemaTitle": view.kfp}}
+        for name, view in KFP_OUTPUTS["evaluator"].views.items()
+    }
+    paths = call.paths | {name: str(tmp_path / name) for name in outputs}
+    call = dataclasses.replace(call, artifacts={**call.artifacts, **outputs}, paths=paths)
+    call = dataclasses.replace(call, result_files={})
+    write_output(call, {"blessed": False})  # nothing was measured: no view can be drawn
+    given = {name: {"artifacts": [artifact]} for name, artifact in outputs.items()}
+
+    def refusals(written):
+        return launcher_refusals(given, written, lambda uri: tmp_path / uri.rpartition("/")[2])
+
+    assert refusals(_written(tmp_path)) == []
+    # What the launcher and the server would refuse.
+    (tmp_path / "report").unlink()
+    odd = {"metrics": {"metadata": {"note": "x", "m" * 129: 1.0, "yes": True}}, "curves": {"metadata": {}}}
+    assert len(refusals(odd)) == 5
 
 
 def _card(name="<cat>", **changes):

@@ -22,6 +22,10 @@ from tests.support.python_traps import set_traps
 WAITING = ("--wait", "--poll", "0")
 
 
+# Before and after Kubeflow's own tasks.
+_VERSIONS = pytest.mark.parametrize("server", ["2.17.0", "3.0.0"], indirect=True)
+
+
 @pytest.fixture
 def call(server, cli):
     """Calls the command line against the server; gives the output, and `cli.err`."""
@@ -59,6 +63,7 @@ def _let_write(server, *words, **flags):
     server.state.end_run = end_and_write
 
 
+@_VERSIONS
 def test_a_failed_run_names_the_step_and_ends_with_3_and_its_log_is_shown(server, submit, cli, call):
     server.state.failing_step = "trainer"
     _let_write(server, "trainer", "I1101 1 launcher_v2.go:9] x\nTraceback\nValueError: no images")
@@ -113,6 +118,7 @@ def test_a_settings_file_is_compiled_and_submitted(server, digits_settings, cli,
     assert f"credentials from {tmp_path}/token were not accepted (401)" in told
 
 
+@_VERSIONS
 def test_runs_are_listed_shown_cancelled_and_retried(submit, call, cli):
     assert call("runs", "list") == "no runs yet\n"
     run_id = json.loads(submit("--json"))["run_id"]
@@ -127,6 +133,7 @@ def test_runs_are_listed_shown_cancelled_and_retried(submit, call, cli):
     assert "reading the run nope: refused (404: Run nope not found)" in cli.err
 
 
+@_VERSIONS
 def test_the_log_of_a_step(server, submit, call, cli):
     server.state.failing_step = "pusher"
     run_id = json.loads(submit("--json"))["run_id"]
@@ -143,12 +150,14 @@ def test_the_log_of_a_step(server, submit, call, cli):
     assert "expected a step with --step, found nope; the run has example-gen, pusher" in cli.err
 
 
+@_VERSIONS
 def test_a_run_that_somebody_stops_ends_with_4(server, submit, cli):
     server.misbehave("GET .*/runs/.*", lambda: server.state.terminate(next(iter(server.state.runs))))
     out = submit(*WAITING, code=4)
     assert re.match(r"run \S+ cancelled\nhttp", out) and "failed" not in out + cli.err
 
 
+@_VERSIONS
 def test_steps_inside_others_are_shown_under_them(server, submit, call):
     inside = [Step(name="probe", phase="Cached"), Step(name="probe-2", failed_attempts=1)]
     server.state.outcomes = {"example-gen": {"inside": inside}, "pusher": {"phase": "Cached"}}

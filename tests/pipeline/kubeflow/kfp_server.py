@@ -36,9 +36,8 @@ class KfpServer:
     """
 
     def __init__(self, version: str = "2.17.0") -> None:
-        self.state, self.version = KfpState(), version
-        self.state.retried = version != "2.16.1"
-        self.state.keeps_tasks = version.startswith("3.")
+        self.state = KfpState()
+        self.become(version)
         self.token: str | Callable[[], str] = ""
         self.cookie = self.kube_proxy = ""
         self.behind_ui, self.api_ready, self.pods_gone = False, True, False
@@ -48,6 +47,12 @@ class KfpServer:
         self._lock, self._over = threading.Lock(), threading.Event()
         self._server = LocalServer(self.answer)
         self.start = self._server.start
+
+    def become(self, version: str) -> None:
+        """Behave as a version from now on; one without a number is as 2.17."""
+        self.version = version
+        self.state.retried = version != "2.16.1"
+        self.state.keeps_tasks = version.startswith("3.")
 
     def stop(self) -> None:
         self._over.set()

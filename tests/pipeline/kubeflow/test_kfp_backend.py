@@ -27,6 +27,7 @@ from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import GOLDEN, SETTINGS
 from tests.pipeline.kubeflow.clients import connect
 from tests.pipeline.kubeflow.conftest import write_package
+from tests.pipeline.kubeflow.kfp_server import VERSIONS
 from tests.support.cases import refused
 from tests.support.compiled import documents, with_short_stack
 from tests.support.compiled_rules import RULES, find_faults
@@ -395,7 +396,7 @@ def test_a_default_or_a_constant_that_asks_for_the_scheduled_time_is_found(spec)
 
 
 def test_the_scheduled_time_is_refused_for_servers_that_never_set_it(server):
-    for version in ("2.16.0", "2.16.1", "2.17.0", "master"):
+    for version in ("2.16.0", *VERSIONS, "master"):
         server.version = version
         connection = connect(server)
         check_schedule_time(connection, {"data_path": "[[CurrentTime]]"}, (), "s.yaml")

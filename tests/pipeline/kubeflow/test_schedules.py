@@ -10,6 +10,7 @@ from pipeline.kubeflow.schedules import ScheduleSpec, apply, find_schedule, list
 from pipeline.kubeflow.submission import ensure_experiment, publish
 from tests.pipeline.kubeflow.clients import connect
 from tests.pipeline.kubeflow.conftest import write_package
+from tests.pipeline.kubeflow.kfp_server import VERSIONS
 from tests.pipeline.schedule.triggers import trigger
 from tests.support.cases import refused
 
@@ -164,8 +165,8 @@ def test_schedules_are_paused_resumed_listed_and_deleted(connection, spec):
 
 
 def test_runs_under_way_outlive_the_schedule_that_started_them(server, spec):
-    for version in ("2.16.1", "2.17.0", "unknown"):
-        server.version = version
+    for version in (*VERSIONS, "unknown"):
+        server.become(version)
         connection = connect(server)
         run_ids = [server.state.fire(apply(connection, spec).schedule.schedule_id)]
         second = apply(connection, _change(spec, max_concurrency=2)).schedule
