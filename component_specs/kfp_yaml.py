@@ -25,16 +25,20 @@ from component_specs.registration import entry_module
 FOLDER = Path(__file__).parent / "yaml"
 DESCRIPTIONS = Path(__file__).parent / "descriptions" / "jobs.yaml"
 IMAGE = "detflow:latest"
+WORKSPACE = "kfp_workspace"
+"""Parameter of no Job: a value below the path of the run's volume makes the driver mount it."""
 
 _TYPES = dsl.Artifact, dsl.Dataset, dsl.Model, dsl.Metrics, dsl.ClassificationMetrics, dsl.HTML, dsl.Markdown
 _ARTIFACTS: dict[str, Any] = {kind.schema_title: kind for kind in _TYPES}
 
 
-def kfp_component(component: str, image: str = IMAGE, name: str = "", *, described: bool = True) -> Any:
+def kfp_component(
+    component: str, image: str = IMAGE, name: str = "", *, described: bool = True, mounts: bool = False
+) -> Any:
     """Return the KFP component.
 
     Its name is unique within a pipeline; "": the component's. Descriptions of inputs can be left out, because
-    Argo's Workflow repeats every component about ten times.
+    Argo's Workflow repeats every component about ten times. With `mounts` it takes `WORKSPACE`.
     """
 
     def container(*_: Any) -> Any:
@@ -44,7 +48,8 @@ def kfp_component(component: str, image: str = IMAGE, name: str = "", *, describ
             args=["--executor_input", "{{$}}", "--interface", format_interface(component)],
         )
 
-    parameters = _signature(component)
+    volume = inspect.Parameter(WORKSPACE, inspect.Parameter.KEYWORD_ONLY, annotation=str, default="")
+    parameters = _signature(component) + [volume] * mounts
     container.__name__ = name or component
     container.__doc__ = _documentation(component) if described else None
     container.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

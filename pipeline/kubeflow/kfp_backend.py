@@ -104,8 +104,23 @@ def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any
     arguments = "\n".join(f"    {name}: {text}" for name, text in descriptions.items())
     workflow.__doc__ = f"Object detection, from images to a published detector.\n\nArgs:\n{arguments}\n"
     return dsl.pipeline(
-        name=pipeline_name(settings.name), pipeline_root=settings.kubeflow.pipeline_root or None
+        name=pipeline_name(settings.name),
+        pipeline_root=settings.kubeflow.pipeline_root or None,
+        pipeline_config=_pipeline_config(settings),
     )(workflow)
+
+
+def _pipeline_config(settings: PipelineSettings) -> Any:
+    from kfp import dsl
+
+    volume = settings.kubeflow.workspace
+    if not volume.size:
+        return None
+    claim: dict[str, Any] = {"accessModes": [volume.access_mode]}
+    if volume.storage_class:
+        claim["storageClassName"] = volume.storage_class
+    kubernetes = dsl.KubernetesWorkspaceConfig(pvcSpecPatch=claim)
+    return dsl.PipelineConfig(workspace=dsl.WorkspaceConfig(size=volume.size, kubernetes=kubernetes))
 
 
 def pipeline_name(name: str) -> str:
@@ -129,8 +144,11 @@ def _add_tasks(
 
     `overrides` maps step id and parameter field to the pipeline parameter that the field takes.
     """
-    from component_specs.kfp_yaml import kfp_component
+    from kfp import dsl
 
+    from component_specs.kfp_yaml import WORKSPACE, kfp_component
+
+    has_volume = bool(settings.kubeflow.workspace.size) and not settings.data.shards_uri
     tasks: dict[str, Any] = {}
     overrides = {**overrides, CHECKER: {**overrides.get(CHECKER, {}), **_of_the_driver(settings)}}
     for step in steps:
@@ -145,8 +163,16 @@ def _add_tasks(
         }
         for name, source in step.inputs.items():
             values[name] = tasks[source.step].outputs[source.output]
+        # Launchers always upload outputs and download inputs. So examples name shards in the run's volume,
+        # which a driver mounts for a parameter with its path (2.17.0, `v2/driver/driver.go:521`).
+        if has_volume and "shards_uri" in declared:
+            values["shards_uri"] = f"{dsl.WORKSPACE_PATH_PLACEHOLDER}/shards"
+        mounts = has_volume and "examples" in step.inputs
+        if mounts:
+            values[WORKSPACE] = dsl.WORKSPACE_PATH_PLACEHOLDER
         # Name the task by its step: a component may be used by two steps.
-        component = kfp_component(step.component, settings.kubeflow.image, step.id, described=False)
+        image = settings.kubeflow.image
+        component = kfp_component(step.component, image, step.id, described=False, mounts=mounts)
         tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
         tasks[step.id].after(*(tasks[earlier] for earlier in step.after))
         _configure(tasks[step.id], step.id, settings)

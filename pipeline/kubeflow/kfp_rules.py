@@ -116,11 +116,12 @@ def _name(spec: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-# Placeholders that the driver fills if they are the whole constant (`resolveInputParameter`); KFP's compiler
-# writes an image from a parameter this way.
+# Placeholders that the driver fills if they are the whole constant (`resolveInputParameter`), and the run's
+# volume anywhere; KFP's compiler writes an image from a parameter this way.
 _PLACEHOLDER = re.compile(
     r"\{\{\$\.(inputs\.parameters\['[^'{}]+'\]"
     r"|pipeline_job_(name|resource_name|uuid|create_time_utc|schedule_time_utc)|pipeline_task_(name|uuid))\}\}"
+    r"|\{\{\$\.workspace_path\}\}[^{}]*"
 )
 
 

@@ -155,6 +155,14 @@ class TaskSettings(Settings):
         yield from _secret_problems(self)
 
 
+class WorkspaceSettings(Settings):
+    """Options of a run's volume, which Kubeflow Pipelines makes and removes."""
+
+    size: Memory = ""
+    storage_class: Annotated[Text, OBJECT_NAME_OR_NOTHING] = ""
+    access_mode: Literal["ReadWriteMany", "ReadWriteOnce"] = "ReadWriteMany"
+
+
 class KubeflowSettings(Settings):
     """Options of runs on Kubeflow Pipelines."""
 
@@ -165,6 +173,7 @@ class KubeflowSettings(Settings):
     image_pull_secrets: list[Name] = from_factory(list)
     pipeline_root: Text = ""
     work_dir: Text = ""
+    workspace: WorkspaceSettings = WorkspaceSettings()
     namespace: Annotated[Text, NAMESPACE_OR_NOTHING] = ""
     host: Address = ""
     connection: ConnectionSettings = ConnectionSettings()
@@ -185,6 +194,11 @@ class KubeflowSettings(Settings):
             for key, task in tasks.items()
             if task.nodes and key != f"steps.{TRAINER}"
         ]
+        if self.task(TRAINER).nodes and self.workspace.size:
+            text = (
+                f"expected none with steps.{TRAINER}.nodes, whose pods do not mount it; set data.shards_uri"
+            )
+            found.append(("workspace.size", text))
         if self.task(TRAINER).nodes and not self.work_dir:
             found.append(
                 (
