@@ -177,19 +177,25 @@ class KfpState:
 
     def tasks(self, run: dict) -> list[dict]:
         """Give the tasks that the server keeps of a run."""
-        return tasks_of(run["run_id"], *self._workflow(run)) if self.tells_steps else []
+        about = run["run_id"], run["display_name"]
+        return tasks_of(*about, *self._workflow(run)) if self.tells_steps else []
 
     def list_tasks(self, run_id: str, query: dict[str, str]) -> dict:
-        """List tasks page by page, 200 at most (`apiserver/server/run_server.go:914`, `list/list.go:487`)."""
+        """List tasks page by page, 200 at most (`apiserver/server/run_server.go:914`, `list/list.go:487`).
+
+        As a server of 6585b5143d answered: without users it knows no tasks of an unknown run, and nothing has
+        no key.
+        """
         if not self.keeps_tasks:
             raise RefusalError(404, "Not Found")
         size = int(query.get("page_size") or 20)
         self._require(size >= 0, f"The page size should be greater than 0. Got {size}")
-        found = sorted(self.tasks(self.find(self.runs, run_id, "Run")), key=lambda t: t["task_id"])
+        run = self.find(self.runs, run_id, "Run") if self.multi_user else self.runs.get(run_id)
+        found = sorted(self.tasks(run) if run else [], key=lambda t: t["task_id"])
         begin = int(query.get("page_token") or 0)
         end = begin + min(size, 200, self.page)
         more = {"next_page_token": str(end)} if end < len(found) else {}
-        return {"tasks": found[begin:end], "total_size": len(found), **more}
+        return {"tasks": found[begin:end], "total_size": len(found), **more} if found else {}
 
     def workflow(self, run: dict) -> Workflow:
         """Give the nodes of a run's workflow, as they are now."""
@@ -403,6 +409,24 @@ def check_executors(version: dict) -> None:
             json_format.ParseDict(config, KubernetesExecutorConfig())
         except json_format.ParseError as e:
             raise RefusalError(400, f"Failed to create a run: kubernetes config: {e}") from e
+    workspace = platforms.get("kubernetes", {}).get("pipelineConfig", {}).get("workspace")
+    if workspace is not None:
+        _check_workspace(workspace)
+
+
+def _check_workspace(workspace: dict) -> None:
+    """Refuse a run's volume as 2.17.0 does, where the server has no default (`argocompiler/argo.go`).
+
+    A server of 6585b5143d made `volumeClaimTemplates` of what passes here.
+    """
+    claim = workspace.get("kubernetes", {}).get("pvcSpecPatch", {})
+    for holds, message in (
+        (workspace.get("size"), "workspace size is required but not specified"),
+        (claim.get("accessModes"), "workspace PVC spec must specify accessModes"),
+        (claim.get("storageClassName", "x"), "storageClassName must be omitted or set to a non-empty value"),
+    ):
+        if not holds:
+            raise RefusalError(400, f"Failed to create a run: {message}")
 
 
 def _display_name(text: str) -> str | None:

@@ -1,6 +1,7 @@
 """The tasks that Kubeflow Pipelines 3 keeps of a run, as driver and launcher write them.
 
-From the sources of kubeflow/pipelines#13986 at 6585b5143d, below `backend`:
+From the sources of kubeflow/pipelines#13986 at 6585b5143d, below `backend`, and agreeing with what its API
+server, driver and launcher did with the digits workflow:
 
 - fields, states and JSON names: `api/v2beta1/run.proto:407`, `src/apiserver/common/utils.go:153` (names of
   the proto; what has no value is left out, an int64 is a text);
@@ -12,6 +13,7 @@ From the sources of kubeflow/pipelines#13986 at 6585b5143d, below `backend`:
 - the launcher tells its pod and the end of the task together (`src/v2/component/launcher_v2.go:219`, `:301`):
   a container that is killed tells nothing, and an attempt that failed leaves the task failed until the next
   one ends;
+- ROOT shows the name of the run (`src/v2/driver/root_dag.go:57`);
 - what has not begun has no task; Argo's phases change none (`src/apiserver/server/report_server.go:51`);
 - a retry of a run sets its failed and unfinished tasks to running, without pods
   (`src/apiserver/storage/task_store.go:1212`).
@@ -35,8 +37,10 @@ MESSAGES = {
 _ENDED = ("SUCCEEDED", "FAILED", "CACHED", "SKIPPED")
 
 
-def tasks_of(run_id: str, workflow: Workflow, steps: list[Step], phase: str) -> list[dict[str, Any]]:
-    """Return the tasks of a run of a phase as JSON."""
+def tasks_of(
+    run_id: str, name: str, workflow: Workflow, steps: list[Step], phase: str
+) -> list[dict[str, Any]]:
+    """Return the tasks of a run of a name and a phase as JSON."""
     entry = _last(workflow, workflow.name)
     made = _Tasks(run_id, workflow)
     if f"{entry}.root" not in workflow.nodes or workflow.nodes[f"{entry}.root"].phase == "Omitted":
@@ -44,6 +48,7 @@ def tasks_of(run_id: str, workflow: Workflow, steps: list[Step], phase: str) -> 
     driver = _last(workflow, f"{entry}.root-driver")
     state = STATES[phase]
     root = made.add("ROOT", "ROOT", "", "root", state, 0, [(driver, "DRIVER")])
+    made.tasks[0] |= {"display_name": name, "type_attributes": {}}
     made.add_steps(steps, _last(workflow, f"{entry}.root"), root, "root", None)
     return made.tasks
 

@@ -28,6 +28,7 @@ from tests.pipeline.golden import GOLDEN, SETTINGS
 from tests.pipeline.kubeflow.clients import connect
 from tests.pipeline.kubeflow.conftest import write_package
 from tests.pipeline.kubeflow.kfp_server import VERSIONS
+from tests.pipeline.kubeflow.test_volume import VOLUME
 from tests.support.cases import refused
 from tests.support.compiled import documents, with_short_stack
 from tests.support.compiled_rules import RULES, find_faults
@@ -337,7 +338,7 @@ def _changed(where, value):
 
 def test_a_good_package_and_one_at_the_limits_pass_and_a_bad_one_is_refused(subtests):
     check_package(GOLDEN.read_text(encoding="utf-8"))
-    for settings in ((), PLAIN, RICH):
+    for settings in ((), PLAIN, RICH, VOLUME):
         assert find_faults(documents(*settings)[0]) == []
     check_package(yaml.safe_dump(_changed("pipelineInfo name", "a" * 110)))
     assert find_faults(_changed(f"{_EXECUTOR} container args", ["x" * 131_000])) == []

@@ -29,7 +29,7 @@ def _steps(text):
 
 def _tasks(steps, phase, *, retried=True):
     workflow = Workflow("wf-1", retried=retried).run(steps, phase)
-    return tasks_of("a-run", workflow, steps, phase)
+    return tasks_of("a-run", "digits", workflow, steps, phase)
 
 
 def _shown(found, ending, trees):
@@ -101,7 +101,10 @@ def test_pods_are_those_of_the_tasks_and_are_guessed_while_the_server_has_none()
     for retried in (True, False):
         steps = [Step(name="a", failed_attempts=1, failed_drivers=1), group, *_steps("c:Unprepared d:Killed")]
         workflow = Workflow("wf-1", retried=retried).run(steps, "Failed")
-        found = {s.name: s for s in task_states(tasks_of("a-run", workflow, steps, "Failed"), {}, _FAILED)}
+        found = {
+            s.name: s
+            for s in task_states(tasks_of("a-run", "digits", workflow, steps, "Failed"), {}, _FAILED)
+        }
         assert {s.workflow for s in found.values()} == {"wf-1"}
         mine = [workflow.node_of("a", attempt=-1 - i) for i in range(1 + retried)]
         assert found["a"].pods == tuple(n for m in mine for n in (workflow.id(m), workflow.pods()[m]))
@@ -138,6 +141,7 @@ def test_tasks_are_read_page_by_page_and_from_no_older_server(server, connection
     before = server.count("GET .*/tasks")
     assert read_tasks(connection, run_id) == whole
     assert server.count("GET .*/tasks") == before + 4
+    assert read_tasks(connection, "nope") == []
     server.misbehave("GET .*/tasks", "html")
     refused(ClusterError, "expected a run's tasks, found a page", read_tasks, connection, run_id)
     server.misbehave("GET .*/tasks", 403)

@@ -1,7 +1,7 @@
 """The least that a settings file holds, and every key that it may hold."""
 
 from pipeline.settings.data_settings import TileSettings
-from pipeline.settings.kubeflow_settings import ConnectionSettings, TaskSettings
+from pipeline.settings.kubeflow_settings import ConnectionSettings, TaskSettings, WorkspaceSettings
 from pipeline.settings.setting_types import Settings
 from pipeline.settings.workflow_settings import PipelineSettings
 
@@ -15,6 +15,7 @@ def _keys():
     yield from (f"data.tiles.{name}" for name in TileSettings.model_fields)
     yield from (f"kubeflow.defaults.{name}" for name in TaskSettings.model_fields)
     yield from (f"kubeflow.steps.trainer.{name}" for name in TaskSettings.model_fields)
+    yield from (f"kubeflow.workspace.{name}" for name in WorkspaceSettings.model_fields)
     yield from (f"kubeflow.connection.{name}" for name in ConnectionSettings.model_fields)
 
 
