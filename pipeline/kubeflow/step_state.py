@@ -197,7 +197,8 @@ def step_states(details: Sequence[Any], tasks: Tasks, ending: Ending) -> tuple[S
     if tree.workflow:
         entry = tree.last(tree.workflow)
         return tuple(_Steps(tree, ending).of_run(entry, tasks))
-    return tuple(_flat(details, tasks, ending))
+    left = tasks if ending.ended and details else ()
+    return tuple(StepState(name=name, state=StepStatus.NOT_RUN) for name in left)
 
 
 class _Steps:
@@ -325,29 +326,6 @@ def settled(state: str, detail: Any, ending: Ending) -> str:
     if begun_before_the_stop and state in _STARTED:
         return StepStatus.CANCELLED
     return StepStatus.UNKNOWN if state in (StepStatus.RUNNING, StepStatus.CANCELLING) else state
-
-
-def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[StepState]:
-    """Yield the steps of a run without a tree; of steps with the same name, only the last started one."""
-    last: dict[str, Any] = {}
-    for detail in sorted(details, key=lambda d: d.start_time or d.create_time or _NEVER):
-        name = detail.display_name or ""
-        inner = not name or name.startswith(("executor", "root")) or name.endswith(_DRIVER)
-        if name in tasks if tasks else not inner:
-            last[name] = detail
-    for name, detail in last.items():
-        state = settled(word_of(detail.state), detail, ending)
-        pods = [*(c.pod_name for c in detail.child_tasks or ()), detail.pod_name]
-        yield StepState(
-            name=name,
-            state=state,
-            seconds=seconds_of(detail) if state in MEASURED else None,
-            error=error_of(detail),
-            pods=tuple(dict.fromkeys(p for p in pods if p)),
-            attempts=int(state not in NEVER_BEGUN),
-        )
-    if ending.ended and details:
-        yield from (StepState(name=name, state=StepStatus.NOT_RUN) for name in tasks if name not in last)
 
 
 def _label(name: str) -> str:

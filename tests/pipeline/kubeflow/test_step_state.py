@@ -102,25 +102,13 @@ def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it()
     assert "condition-1/condition-2/probe-2" in names and "for-loop-1/iteration-1/probe-2" in names
 
 
-def test_a_server_of_another_kind_is_shown_without_order():
-    details = [
-        kfp_server_api.V2beta1PipelineTaskDetail(
-            **{"display_name": name, "state": state, "pod_name": f"{name}-pod"},
-            **dict.fromkeys(("start_time", "end_time"), BEGIN + datetime.timedelta(minutes=minute)),
-        )
-        for name, state, minute in (
-            ("b", "FAILED", 1),
-            ("b", "RUNNING", 2),
-            ("a", "SUCCEEDED", 0),
-            ("executor", "FAILED", 1),
-            ("a-driver", "FAILED", 0),
-            ("root", "RUNNING", 0),
-        )
-    ]
-    found = step_states(details, {}, _GOES_ON)
-    assert [(s.name, s.state) for s in found] == [("a", "succeeded"), ("b", "running")]
-    assert found[1].pods == ("b-pod",)
-    assert step_states(details, {"a": {}, "c": {}}, _ENDED)[-1] == StepState(name="c", state="not run")
+def test_a_workflow_that_ended_before_it_had_nodes_has_run_no_step():
+    [node] = details_of(Workflow("wf-1", retried=False).run([], "Error", root_fails=True))[:1]
+    node.child_tasks = []
+    assert step_states([node], {"a": {}}, _GOES_ON) == ()
+    [step] = step_states([node], {"a": {}}, _ENDED)
+    assert (step.name, step.state) == ("a", "not run")
+    assert step_states([], {"a": {}}, _ENDED) == ()
 
 
 _STEPS = [
