@@ -81,7 +81,7 @@ def launcher_refusals(outputs: Mapping[str, Any], written: Mapping[str, Any], fi
         title = artifact["type"].get("schemaTitle", "")
         metadata = {**artifact.get("metadata", {}), **written.get(name, {}).get("metadata", {})}
         if title == "system.Metrics":
-            # Each is an artifact of its own, without a file (`v2/component/launcher_v2.go:908`).
+            # Each is a separate artifact, without a file (`v2/component/launcher_v2.go:908`).
             odd = [k for k, v in metadata.items() if isinstance(v, bool) or not isinstance(v, int | float)]
             refused += [f'metric value "{key}" must be a number' for key in odd]
             # `apiserver/model/artifact.go:30`, a column of 128 characters.
