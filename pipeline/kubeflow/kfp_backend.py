@@ -116,10 +116,8 @@ def _pipeline_config(settings: PipelineSettings) -> Any:
     volume = settings.kubeflow.workspace
     if not volume.size:
         return None
-    claim: dict[str, Any] = {"accessModes": [volume.access_mode]}
-    if volume.storage_class:
-        claim["storageClassName"] = volume.storage_class
-    kubernetes = dsl.KubernetesWorkspaceConfig(pvcSpecPatch=claim)
+    claim = {"accessModes": [volume.access_mode], "storageClassName": volume.storage_class}
+    kubernetes = dsl.KubernetesWorkspaceConfig(pvcSpecPatch={k: v for k, v in claim.items() if v})
     return dsl.PipelineConfig(workspace=dsl.WorkspaceConfig(size=volume.size, kubernetes=kubernetes))
 
 
@@ -154,7 +152,8 @@ def _add_tasks(
     for step in steps:
         # RunChecker's values are parameters of other steps, so that BaselineResolver and Pusher can be
         # cached: their keys change when another version is deployed, or the published one is gone.
-        declared = job_fields(JOBS[step.component]).parameters
+        fields = job_fields(JOBS[step.component])
+        declared = fields.parameters
         values: dict[str, Any] = {
             name: tasks[CHECKER if isinstance(value, FromCheck) else value.step].outputs[value.name]
             if isinstance(value, FromCheck | FromResult)
@@ -167,7 +166,7 @@ def _add_tasks(
         # which a driver mounts for a parameter with its path (2.17.0, `v2/driver/driver.go:521`).
         if has_volume and "shards_uri" in declared:
             values["shards_uri"] = f"{dsl.WORKSPACE_PATH_PLACEHOLDER}/shards"
-        mounts = has_volume and "examples" in step.inputs
+        mounts = has_volume and any(fields.inputs[name].type.name == "Examples" for name in step.inputs)
         if mounts:
             values[WORKSPACE] = dsl.WORKSPACE_PATH_PLACEHOLDER
         # Name the task by its step: a component may be used by two steps.
