@@ -1,6 +1,7 @@
 """TFRecord files of the Object Detection API; records and images are read in place."""
 
 import contextlib
+import dataclasses
 import fnmatch
 import functools
 import os
@@ -20,6 +21,7 @@ from detection_core.datasets.annotated_images import (
     Rejections,
     rejecting,
 )
+from detection_core.datasets.classes import check_keypoint_names
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
@@ -64,25 +66,27 @@ def read(root: str, location: Any, class_names: Mapping[int, str] = _NO_NAMES) -
     `class_names` fills in the names or the ids that records lack.
 
     Raises:
-        DataError: if a file is damaged, or a class has two ids.
+        DataError: while the images are read, if a file is damaged, or a class has two ids.
     """
-    images: list[AnnotatedImage] = []
-    rejected = Rejections()
-    categories: dict[str, int] = {}
     keypoint_names: dict[str, list[str]] = {}
-    ids = {name: number for number, name in class_names.items()}
-    for path in _record_files(root, location):
-        name = os.path.relpath(path, root)
-        for number, (part, data) in enumerate(read_records(path)):
-            with rejecting(rejected, name, f"record {number}"):
-                if data is None:
-                    raise Rejected("malformed_record", "the record's checksum does not fit its bytes")
-                example = RecordedExample(data, part, class_names)
-                image = example.image(f"{name}-{number}")
-                _learn(categories, example.classes(), ids, path)
-                keypoint_names |= example.keypoint_names()
-                images.append(image)
-    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
+    found = Annotations(rejected=Rejections(), keypoint_names=keypoint_names)
+    paths, ids = _record_files(root, location), {name: number for number, name in class_names.items()}
+
+    def images() -> Iterator[AnnotatedImage]:
+        for path in paths:
+            name = os.path.relpath(path, root)
+            for number, (part, data) in enumerate(read_records(path)):
+                with rejecting(found.rejected, name, f"record {number}"):
+                    if data is None:
+                        raise Rejected("malformed_record", "the record's checksum does not fit its bytes")
+                    example = RecordedExample(data, part, class_names)
+                    image = example.image(f"{name}-{number}")
+                    _learn(found.categories, example.classes(), ids, path)
+                    keypoint_names.update(example.keypoint_names())
+                    yield image
+        check_keypoint_names(keypoint_names, root)
+
+    return dataclasses.replace(found, images=images())
 
 
 def _learn(categories: dict[str, int], classes: Mapping[str, int], ids: Mapping[str, int], path: str) -> None:

@@ -58,10 +58,14 @@ def _write(path, *records):
             write_record(out, record)
 
 
+def _read(*given):
+    return whole(tfrecord.read(*given))
+
+
 def test_every_field_of_a_record_is_kept(tmp_path):
     more = {f"image/object/{key}": values for key, values in MORE.items()}
     _write(tmp_path / "a.record", _record(COLUMNS | more | LABELS))
-    found = tfrecord.read(str(tmp_path), "*.record")
+    found = _read(str(tmp_path), "*.record")
     (image,) = found.images
     (item,) = in_pixels(image).objects
     assert (image.source_id, image.filename, image.width, image.height) == ("a", "a.jpg", 40, 30)
@@ -77,10 +81,10 @@ def test_every_field_of_a_record_is_kept(tmp_path):
 def test_ids_are_those_of_records_or_made_of_their_files_and_numbers(tmp_path):
     _write(tmp_path / "a.record", _record(size=(0, 0), source_id=""), _record(source_id=""))
     _write(tmp_path / "val" / "a.record", _record(source_id=""))
-    found = tfrecord.read(str(tmp_path), "a.record")
+    found = _read(str(tmp_path), "a.record")
     assert ids(found) == ["a.record-0", "a.record-1"]
     assert [(image.width, image.height) for image in found.images] == [(0, 0), (40, 30)]
-    assert ids(tfrecord.read(str(tmp_path), None)) == ["a.record-0", "a.record-1", "val/a.record-0"]
+    assert ids(_read(str(tmp_path), None)) == ["a.record-0", "a.record-1", "val/a.record-0"]
 
 
 @cases(
@@ -91,7 +95,7 @@ def test_ids_are_those_of_records_or_made_of_their_files_and_numbers(tmp_path):
 )  # fmt: skip
 def test_a_bad_record_costs_only_itself(tmp_path, *, record, reason):
     _write(tmp_path / "a.record", _record(), record, _record(source_id="b"))
-    found = tfrecord.read(str(tmp_path), "a.record")
+    found = _read(str(tmp_path), "a.record")
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [("a.record", "record 1", reason)]
     assert [image.source_id for image in found.images] == ["a", "b"]
 
@@ -100,22 +104,22 @@ def test_names_and_ids_of_classes_come_from_records_and_label_maps(tmp_path):
     by_id = _record().replace(b"class/text", b"class/none")
     by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
     _write(tmp_path / "a.record", by_id, by_name)
-    found = tfrecord.read(str(tmp_path), None, {7: "cat", 9: "dog"})
+    found = _read(str(tmp_path), None, {7: "cat", 9: "dog"})
     assert [image.objects[0].name for image in found.images] == ["cat", "cat"] and not found.rejected
     assert found.categories == {"cat": 7}
-    found = tfrecord.read(str(tmp_path), None)
+    found = _read(str(tmp_path), None)
     assert reasons(found) == ["unknown_category"] and "data.label_map" in found.rejected[0].detail
     assert found.categories == {"cat": 0} and len(found.images) == 1
     _write(tmp_path / "a.record", by_name, _record(), by_name.replace(b"\x01b", b"\x01c"))
-    assert tfrecord.read(str(tmp_path), None).categories == {"cat": 7}
+    assert _read(str(tmp_path), None).categories == {"cat": 7}
 
 
 @cases(*itertools.product([gzip.compress, zlib.compress], ["a.record.gz", "a.record"]))
 def test_compressed_files_are_read_like_others(tmp_path, *, pack, name):
     _write(tmp_path / "plain", _record(), _record(source_id="b", image=picture(seed=1)))
-    expected = tfrecord.read(str(tmp_path), "plain").images
+    expected = _read(str(tmp_path), "plain").images
     (tmp_path / name).write_bytes(pack((tmp_path / "plain").read_bytes()))
-    found = tfrecord.read(str(tmp_path), name).images
+    found = _read(str(tmp_path), name).images
     assert [image.source_id for image in found] == ["a", "b"]
     for image, other in zip(reversed(found), reversed(expected), strict=True):  # in any order
         for field in ("path", "example"):
@@ -131,12 +135,12 @@ def test_what_belongs_to_a_set_is_located_and_what_cannot_be_read_is_refused(tmp
     _write(tmp_path / "a.record", _record(), _record({**COLUMNS, "image/object/class/label": [8]}))
     (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
     assert [path.rpartition("/")[2] for path in tfrecord.locate(root, None)] == ["a.record", "map.pbtxt"]
-    refused(DataError, "one id for the class 'cat', found 7 and 8", tfrecord.read, root, None)
+    refused(DataError, "one id for the class 'cat', found 7 and 8", _read, root, None)
     refused(ConfigError, "a TFRecord file or a pattern", tfrecord.locate, root, {"a": "b"})
     refused(DataError, "expected TFRecord files, found none", tfrecord.locate, root, "b*")
     refused(DataError, "expected TFRecord files, found none", tfrecord.locate, f"{root}/..", "none/*")
     (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "a.record").read_bytes())[:-100])
-    refused(DataError, "cannot be read: cut compressed data", tfrecord.read, root, "a")
+    refused(DataError, "cannot be read: cut compressed data", _read, root, "a")
 
 
 OBJECT = "image/object"
