@@ -52,7 +52,9 @@ def _write_coco(root: Path, images: int, boxes: int) -> None:
         for place in range(boxes):
             for n in range(images):
                 at = n * boxes + place
-                where = f"[{at * 37 % 500}.5, {at * 53 % 400}.25, {20 + at * 11 % 120}.5, {15 + at * 7 % 60}.25]"
+                where = (
+                    f"[{at * 37 % 500}.5, {at * 53 % 400}.25, {20 + at * 11 % 120}.5, {15 + at * 7 % 60}.25]"
+                )
                 head = f'{{"id": {number}, "image_id": {n}, "category_id": {at % _CLASSES + 1}'
                 file.write(f'{", " * bool(number)}{head}, "bbox": {where}, "area": 812.5, "iscrowd": 0}}')
                 number += 1
@@ -61,7 +63,8 @@ def _write_coco(root: Path, images: int, boxes: int) -> None:
 
 
 def _write_open_images(root: Path, images: int, boxes: int) -> None:
-    head = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside"
+    flags = "IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside"
+    head = f"ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,{flags}"
     with (root / "train-annotations-bbox.csv").open("w") as file:
         file.write(f"{head}\n")
         for n in range(images):
@@ -98,7 +101,10 @@ def _write_createml(root: Path, images: int, boxes: int) -> None:
     with (root / "_annotations.createml.json").open("w") as file:
         for n in range(images):
             drawn = [
-                {"label": f"class {k}", "coordinates": {"x": x + w / 2, "y": y + h / 2, "width": w, "height": h}}
+                {
+                    "label": f"class {k}",
+                    "coordinates": {"x": x + w / 2, "y": y + h / 2, "width": w, "height": h},
+                }
                 for k, x, y, w, h in _boxes(n, boxes)
             ]
             entry = {"image": f"{_name(n)}.jpg", "annotations": drawn}
@@ -138,7 +144,11 @@ def _yolo(_: int, boxes: Sequence[Any]) -> str:
 
 def _labelme(image: int, boxes: Sequence[Any]) -> str:
     shapes = [
-        {"label": f"class {box[0]}", "points": [_corners(box)[:2], _corners(box)[2:]], "shape_type": "rectangle"}
+        {
+            "label": f"class {box[0]}",
+            "points": [_corners(box)[:2], _corners(box)[2:]],
+            "shape_type": "rectangle",
+        }
         for box in boxes
     ]
     size = {"imagePath": f"{_name(image)}.jpg", "imageWidth": _WIDTH, "imageHeight": _HEIGHT}
@@ -163,7 +173,7 @@ def _write_tfrecord(root: Path, images: int, boxes: int) -> None:
         for n in range(images):
             found = list(_boxes(n, boxes))
             a, b, c, d = zip(*map(_corners, found), strict=True)
-            columns = {
+            columns: dict[str, Sequence[Any]] = {
                 "image/encoded": [b"\xff\xd8\xff"],
                 "image/filename": [f"{_name(n)}.jpg".encode()],
                 "image/width": [_WIDTH],

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from component_specs.example_gen import TRAIN
@@ -18,8 +18,11 @@ from detection_core.datasets.card import count_reasons
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.image_files import AUTO, BACKGROUND, left_over
 from detection_core.datasets.layouts import split_at, split_position
+from detection_core.datasets.many_files import ManyFiles
 from detection_core.errors import DataError
 from detection_core.garbage import no_collection
+
+ReadFiles = Callable[[Sequence[Callable[[], ManyFiles] | None]], Sequence[ManyFiles | None]]
 
 _logger = logging.getLogger(__name__)
 
@@ -60,29 +63,41 @@ class Dataset:
         return sum(map(len, self.splits.values())) + sum(map(len, self.rejected.values()))
 
 
-def read_dataset(data: InputData, label_map: LabelMap | None, unannotated_images: str = AUTO) -> Dataset:
+def read_dataset(
+    data: InputData,
+    label_map: LabelMap | None,
+    unannotated_images: str = AUTO,
+    read_files: ReadFiles = lambda plans: [None] * len(plans),
+) -> Dataset:
     """Read the annotations of a data set.
 
     Args:
         data: what to read.
         label_map: to use; None makes one from the categories.
         unannotated_images: treatment of images without annotations, see `image_files.CHOICES`.
+        read_files: returns the files of each part that other processes have read, or None.
 
     Raises:
         ConfigError: for an unknown format or invalid locations.
         DataError: for missing files, unreadable annotation files, or a split without images.
     """
     background = data.reader.background if unannotated_images == AUTO else unannotated_images == BACKGROUND
-    index = ImageIndex()
+    index, sources = ImageIndex(), [*data.sources()]
+    known = [_class_names(data, source, label_map) for source in sources]
+    plans = [data.reader.plan_files(s.folder, s.location, n) for s, n in zip(sources, known, strict=True)]
+    opened = read_files(plans)
     with no_collection():
-        read = [(source, _read_source(data, source, label_map, index)) for source in data.sources()]
+        read = [
+            (source, _read_source(data, source, names, part, index))
+            for source, names, part in zip(sources, known, opened, strict=True)
+        ]
         unannotated = _count_unannotated(data, read, index, add=background)
         index.reject_doubles()
     faults = itertools.chain.from_iterable(map(index.rejected, data.splits.names))
     refused = next((f"{fault.file}: {fault.detail}" for fault in faults), "")
     label_map = label_map or classes.make_label_map([found.categories for _, found in read], refused)
-    for names in classes.similar_names(item.name for item in label_map.items):
-        _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(names)[1:-1])
+    for alike in classes.similar_names(item.name for item in label_map.items):
+        _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(alike)[1:-1])
     keypoint_names = classes.merge_keypoint_names([a.keypoint_names for _, a in read], label_map.ids_by_text)
     frequencies = {name: value for _, a in read for name, value in a.frequencies.items()}
     dataset = Dataset(
@@ -99,13 +114,20 @@ def read_dataset(data: InputData, label_map: LabelMap | None, unannotated_images
     return dataset
 
 
-def _read_source(
-    data: InputData, source: Source, label_map: LabelMap | None, index: ImageIndex
-) -> Annotations:
+def _class_names(data: InputData, source: Source, label_map: LabelMap | None) -> Mapping[int, str] | None:
     if data.reader.read_named is not None:
         label_map = label_map or find_label_map(source.folder)
-    names = label_map.texts_by_id if label_map else None
-    found = data.reader.read_annotations(source.folder, source.location, names)
+    return label_map.texts_by_id if label_map else None
+
+
+def _read_source(
+    data: InputData,
+    source: Source,
+    names: Mapping[int, str] | None,
+    opened: ManyFiles | None,
+    index: ImageIndex,
+) -> Annotations:
+    found = data.reader.read_annotations(source.folder, source.location, names, opened)
     for image in found.images:
         if split := _split_of(data, source, image.source_id):
             index.add(split, _in_span(image, source.span))

@@ -1,6 +1,7 @@
 """ExampleGen: converts images and annotations to sharded records, a label map and a dataset card."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -9,6 +10,7 @@ from typing import Any
 from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
 from components.example_gen import shards
+from components.example_gen.file_reading import read_files
 from components.example_gen.ingestion import gather, read_dataset
 from components.example_gen.sources import InputData, SpanQuery, find_data, fingerprint, resolve_spans
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
@@ -44,11 +46,13 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         DataError: if the data cannot be used, or too much of it is in quarantine.
     """
     data, label_map, shard_folder = _plan(job)
-    dataset = read_dataset(data, label_map, job.unannotated_images)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
-    annotated = dataset.annotated
-    check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
     with files.atomic_dir(job.examples) as folder:
+        work = files.join(folder, shards.WORK)
+        workers = functools.partial(read_files, folder=work, beam_args=job.beam_args)
+        dataset = read_dataset(data, label_map, job.unannotated_images, workers)
+        annotated = dataset.annotated
+        check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
         settings = shards.ShardSettings(
             label_ids=dataset.label_map.ids_by_text,
             compression=job.compression,
@@ -82,7 +86,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
         if shard_folder:
             shards.write_manifests(folder, shards.read_reports(folder))
-        files.remove_tree(files.join(folder, shards.WORK))
+        files.remove_tree(work)
     files.remove_tree(list_path)
     total = card.total
     put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"

@@ -2,14 +2,16 @@
 
 import collections
 import concurrent.futures
+import dataclasses
 import functools
 import io
 import os
 import posixpath
 import struct
 import sys
+import types
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, get_args
 
 from detection_core.allowed_values import UnannotatedImages
@@ -25,6 +27,7 @@ from detection_core.datasets.annotated_images import (
     path_inside,
 )
 from detection_core.datasets.layouts import is_image, longest_tails, name_here, stem
+from detection_core.datasets.many_files import Finding
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -159,42 +162,42 @@ def images_without_annotation(
     return found
 
 
-def read_each(
-    found: Annotations,
-    paths: Iterable[str],
-    read: Callable[[str], AnnotatedImage | None],
+def gather_each(
+    findings: Iterable[tuple[str, Finding]],
     available: ImageFiles,
     *,
+    keypoint_names: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
     shown: str = "",
     below: str | None,
-) -> Iterator[AnnotatedImage]:
-    """Yield the images of annotation files with one image each, and complete `found`.
+) -> Annotations:
+    """Return the annotations of files with one image each; their categories are the classes that occur.
 
     Args:
-        found: takes categories, rejections and images without annotation.
-        paths: of the annotation files.
-        read: returns the image of a file, None for another tool's file; may raise Rejected.
+        findings: paths of the annotation files with their images.
         available: the image files.
+        keypoint_names: of the annotations.
         shown: folder of the paths, for rejections.
         below: folder of the images without annotation; "" for all, None to leave them out.
     """
-    ids = []
-    for path in paths:
-        name = stem(path)
-        try:
-            image = read(path)
-        except Rejected as e:
-            file = os.path.normpath(os.path.join(shown, path))
-            found.rejected.append(Rejection(file, name, e.reason, e.detail))
-            found.about.update(available.paths_like(name), available.paths_like(os.path.basename(name)))
-            continue
-        if image is not None:
-            found.categories.update((item.name, 0) for item in image.objects)
-            found.about.add(image.path)
-            ids.append(image.source_id)
-            yield image
-    if below is not None:
-        found.unannotated.extend(images_without_annotation(available, found.about, ids, below))
+    found = Annotations(keypoint_names=keypoint_names)
+
+    def images() -> Iterator[AnnotatedImage]:
+        ids = []
+        for path, (image, fault, *_) in findings:
+            if fault:
+                name, (reason, detail) = stem(path), fault
+                file = os.path.normpath(os.path.join(shown, path))
+                found.rejected.append(Rejection(file, name, reason, detail))
+                found.about.update(available.paths_like(name), available.paths_like(os.path.basename(name)))
+            elif image is not None:
+                found.categories.update((item.name, 0) for item in image.objects)
+                found.about.add(image.path)
+                ids.append(image.source_id)
+                yield image
+        if below is not None:
+            found.unannotated.extend(images_without_annotation(available, found.about, ids, below))
+
+    return dataclasses.replace(found, images=images())
 
 
 def left_over(

@@ -1,6 +1,7 @@
 """The table of annotation formats and their readers."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from detection_core.datasets.formats import (
 )
 from detection_core.datasets.image_parts import keep_part, locate_part, part_names
 from detection_core.datasets.layouts import Layout
+from detection_core.datasets.many_files import ManyFiles
 from detection_core.errors import ConfigError
 from detection_core.storage.folder_listing import FolderListing
 
@@ -39,6 +41,8 @@ class AnnotationReader:
         looks_for: the files that `find` looks for, in one line.
         background: whether an image without annotations has no objects in this format; else it counts as
             not annotated yet.
+        open_files: arguments as `read_named` to the split's files, for formats with many that are read
+            separately; else None. Must be a function of a module, because other processes call it.
         read_named: like `read`, with class names by id, for formats that may have ids only; else None.
         image_files: whether images are separate files, so that folders and lists of them can be splits.
     """
@@ -48,6 +52,7 @@ class AnnotationReader:
     find: Callable[[FolderListing], Layout | None] = lambda _: None
     looks_for: str = ""
     background: bool = False
+    open_files: Callable[[str, Any, Mapping[int, str]], ManyFiles] | None = None
     read_named: Callable[[str, Any, Mapping[int, str]], Annotations] | None = None
     image_files: bool = True
 
@@ -71,17 +76,39 @@ class AnnotationReader:
         return dataclasses.replace(found, images=images, unannotated=[])
 
     def read_annotations(
-        self, root: str, location: Any, class_names: Mapping[int, str] | None
+        self,
+        root: str,
+        location: Any,
+        class_names: Mapping[int, str] | None,
+        opened: ManyFiles | None = None,
     ) -> Annotations:
-        """Read a split, with images without annotations kept apart; arguments as in `read_split`."""
-        if self.read_named is not None:
+        """Read a split, with images without annotations kept apart; arguments as in `read_split`.
+
+        `opened` are the files of `plan_files`, perhaps read by other processes.
+        """
+        names = self._part(location)
+        if opened is not None:
+            found = opened.annotations()
+        elif self.read_named is not None:
             found = self.read_named(root, location, class_names or {})
-        elif self.image_files and (names := part_names(location)) is not None:
-            found = keep_part(self.read(root, None), root, names)
         else:
-            found = self.read(root, location)
+            found = self.read(root, location if names is None else None)
+        if names is not None:
+            found = keep_part(found, root, names)
         check_keypoint_names(found.keypoint_names, root)
         return found
+
+    def plan_files(
+        self, root: str, location: Any, class_names: Mapping[int, str] | None
+    ) -> Callable[[], ManyFiles] | None:
+        """Return a function, for any process, that opens a split's files; None for formats with few."""
+        if self.open_files is None:
+            return None
+        whole = location if self._part(location) is None else None
+        return functools.partial(self.open_files, root, whole, class_names or {})
+
+    def _part(self, location: Any) -> list[str] | None:
+        return part_names(location) if self.image_files and self.read_named is None else None
 
 
 class _Format(Protocol):
@@ -104,8 +131,8 @@ def _reader(module: _Format) -> AnnotationReader:
 
 READERS: dict[str, AnnotationReader] = {
     "coco": _reader(coco),
-    "voc": _reader(voc),
-    "yolo": dataclasses.replace(_reader(yolo), background=True),
+    "voc": dataclasses.replace(_reader(voc), open_files=voc.open_files),
+    "yolo": dataclasses.replace(_reader(yolo), open_files=yolo.open_files, background=True),
     "cvat": _reader(cvat),
     "label_studio": _reader(label_studio),
     "labelme": _reader(labelme),
@@ -113,7 +140,9 @@ READERS: dict[str, AnnotationReader] = {
     "createml": _reader(createml),
     "via": _reader(via),
     "open_images": _reader(open_images),
-    "tfrecord": dataclasses.replace(_reader(tfrecord), read_named=tfrecord.read, image_files=False),
+    "tfrecord": dataclasses.replace(
+        _reader(tfrecord), open_files=tfrecord.open_files, read_named=tfrecord.read, image_files=False
+    ),
 }
 """Value of `data.format` to reader; `register_reader` adds entries."""
 

@@ -27,7 +27,8 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json, point_of, size_of
-from detection_core.datasets.image_files import ImageFiles, read_each
+from detection_core.datasets.image_files import ImageFiles, gather_each
+from detection_core.datasets.many_files import find_image
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.file_parts import FilePart, part_path
@@ -96,22 +97,23 @@ def read(root: str, location: Any) -> Annotations:
     paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
     names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
     available = ImageFiles(root)
-    found = Annotations(keypoint_names=shapes.keypoint_names(_read_pointed(root, names, available)))
-    return dataclasses.replace(found, images=_read_images(found, root, inside, names, available))
+    points = shapes.keypoint_names(_read_pointed(root, names, available))
 
-
-def _read_images(
-    found: Annotations, root: str, inside: str, names: Sequence[str], available: ImageFiles
-) -> Iterator[AnnotatedImage]:
-    """Yield the annotated images; then raise DataError if no file is LabelMe's."""
-
-    def read(name: str) -> AnnotatedImage | None:
+    def read_one(name: str) -> AnnotatedImage | None:
         image = _read_image(root, name, available)
-        return shapes.fill_keypoints(*image, found.keypoint_names) if image else None
+        return shapes.fill_keypoints(*image, points) if image else None
 
-    yield from read_each(found, names, read, available, below=f"{inside}/" if inside else "")
+    find_one = find_image(read_one)
+    findings = ((name, finding) for name in names for finding in find_one(name))
+    inner = f"{inside}/" if inside else ""
+    found = gather_each(findings, available, keypoint_names=points, below=inner)
+    return dataclasses.replace(found, images=_checked(found, files.join(root, inside)))
+
+
+def _checked(found: Annotations, where: str) -> Iterator[AnnotatedImage]:
+    """Yield the annotated images; then raise DataError if no file is LabelMe's."""
+    yield from found.images
     if not found.about and not found.rejected:
-        where = files.join(root, inside)
         raise DataError("expected LabelMe files, found none; correct data.path or data.format", where=where)
 
 

@@ -1,6 +1,6 @@
 """Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt, or folders with other names."""
 
-import dataclasses
+import functools
 import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,9 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.xml_files import parse_xml
-from detection_core.datasets.image_files import ImageFiles, read_each
+from detection_core.datasets.image_files import ImageFiles, gather_each
 from detection_core.datasets.image_parts import plain_line, read_list
+from detection_core.datasets.many_files import ManyFiles, find_image
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -186,21 +187,29 @@ def read(root: str, location: Any) -> Annotations:
     Raises:
         DataError: if folders or the image set are missing.
     """
+    return open_files(root, location).annotations()
+
+
+def open_files(root: str, location: Any, _: object = None) -> ManyFiles:
+    """Find the files that `read` reads."""
     image_set, annotations, folder = locate(root, location)
     if image_set:
         listed = [f"{plain_line(line)}.xml" for line in read_list(image_set)]
     else:  # also unreadable folders with an annotation's name
         listing = list_folder(annotations)
         listed = sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=layouts.stem)
-    shown = os.path.relpath(annotations, root)
-    found, available = Annotations(), ImageFiles(folder)
+    available = ImageFiles(folder)
+    gather = functools.partial(
+        gather_each,
+        available=available,
+        shown=os.path.relpath(annotations, root),
+        below=None if image_set else "",
+    )
 
     def read_one(path: str) -> AnnotatedImage:
         return _image(layouts.stem(path), path_inside(annotations, path), available)
 
-    below = None if image_set else ""
-    images = read_each(found, listed, read_one, available, shown=shown, below=below)
-    return dataclasses.replace(found, images=images)
+    return ManyFiles(paths=listed, count=lambda: len(listed), read=find_image(read_one), gather=gather)
 
 
 def _image(name: str, path: str, available: ImageFiles) -> AnnotatedImage:

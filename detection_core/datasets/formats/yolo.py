@@ -7,7 +7,7 @@ See https://docs.ultralytics.com/datasets/. A box is `class x y width height` wi
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
@@ -17,12 +17,12 @@ from detection_core.datasets.annotated_images import (
     Keypoint,
     Malformed,
     Rejected,
+    Rejection,
     check_count,
     checked_id,
     checked_text,
     path_inside,
     read_annotation,
-    rejecting,
 )
 from detection_core.datasets.formats.yolo_layout import (
     LOOKS_FOR,
@@ -35,6 +35,7 @@ from detection_core.datasets.formats.yolo_layout import (
     read_set,
 )
 from detection_core.datasets.layouts import list_data_set
+from detection_core.datasets.many_files import Finding, ManyFiles, find_image
 from detection_core.datasets.shapes import polygon_object
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
@@ -70,6 +71,11 @@ def locate(root: str, location: Any) -> list[str]:
 
 def read(root: str, location: Any) -> Annotations:
     """Read a split's label files; images may lack one; DataError without classes, images or label files."""
+    return open_files(root, location).annotations()
+
+
+def open_files(root: str, location: Any, _: object = None) -> ManyFiles:
+    """Find the files that `read` reads."""
     listing, found, where = _open(root, location)
     paths = images_of(listing, found, where)
     labels = labels_of(listing, paths)
@@ -79,15 +85,23 @@ def read(root: str, location: Any) -> Annotations:
             "images, or with the images",
             where=root,
         )
-    annotations = Annotations(
-        categories={name: number + 1 for number, name in found.names.items()},
-        images=(),
-        rejected=[],
-        keypoint_names=_keypoint_names(found),
-        about={listing.path(image) for image in labels},
-    )
-    images = _read_images(listing, found, paths, labels, annotations)
-    return dataclasses.replace(annotations, images=images)
+
+    def read_one(image: str) -> AnnotatedImage:
+        path = path_inside(listing.root, checked_text(image, "the image's name"))
+        lines = _lines(listing.path(labels[image])) if image in labels else ()
+        objects = [_object(line, number, found) for number, line in lines]
+        return AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
+
+    def gather(findings: Iterable[tuple[str, Finding]]) -> Annotations:
+        annotations = Annotations(
+            categories={name: number + 1 for number, name in found.names.items()},
+            keypoint_names=_keypoint_names(found),
+            about={listing.path(image) for image in labels},
+        )
+        images = _gather_images(findings, labels, annotations)
+        return dataclasses.replace(annotations, images=images)
+
+    return ManyFiles(paths=paths, count=lambda: len(paths), read=find_image(read_one), gather=gather)
 
 
 def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str, str]]:
@@ -110,24 +124,17 @@ def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str
     return listing, read_set(listing, file), where
 
 
-def _read_images(
-    listing: FolderListing,
-    found: YoloSet,
-    paths: Sequence[str],
-    labels: Mapping[str, str],
-    annotations: Annotations,
+def _gather_images(
+    findings: Iterable[tuple[str, Finding]], labels: Mapping[str, str], annotations: Annotations
 ) -> Iterator[AnnotatedImage]:
     """Yield the images with a label file; the others are background, kept separately."""
-    for image in paths:
-        with rejecting(annotations.rejected, labels.get(image, image), image):
-            path = path_inside(listing.root, checked_text(image, "the image's name"))
-            lines = _lines(listing.path(labels[image])) if image in labels else ()
-            objects = [_object(line, number, found) for number, line in lines]
-            entry = AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
-            if image in labels:
-                yield entry
-            else:
-                annotations.unannotated.append(entry)
+    for image, finding in findings:
+        if finding.image is None:
+            annotations.rejected.append(Rejection(labels.get(image, image), image, *finding.fault))
+        elif image in labels:
+            yield finding.image
+        else:
+            annotations.unannotated.append(finding.image)
 
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -1,0 +1,93 @@
+"""Workers find in many annotation files what one process finds, whatever the runner."""
+
+import functools
+
+import pytest
+
+from components.example_gen.file_reading import read_files
+from components.example_gen.ingestion import read_dataset
+from components.runtime.beam_pipeline import IN_PROCESS
+from detection_core.errors import DataError
+from tests.support.dataset_files import picture, voc_xml, write_files, write_voc
+from tests.support.input_data import find
+from tests.support.same_set import WRITERS
+
+IN_MEMORY = IN_PROCESS[:2]
+"""Beam's runner in this process. `read_files` leaves out the pipeline for IN_PROCESS itself."""
+
+
+def contents(path, data_format, splits, read=None):
+    """Everything that is known of a data set after reading."""
+    data = find(path, data_format, splits)
+    dataset = read_dataset(data, None, read_files=read) if read else read_dataset(data, None)
+    return (
+        {name: list(images.packed()) for name, images in dataset.splits.items()},
+        {name: list(rejected) for name, rejected in dataset.rejected.items()},
+        [*dataset.label_map.items],
+        dataset.keypoint_names,
+        dataset.unannotated,
+    )
+
+
+def by_workers(folder, *arguments):
+    return functools.partial(read_files, folder=str(folder), beam_args=arguments or IN_MEMORY, fewest=0)
+
+
+def spoiled(root):
+    """Damage two files of a VOC or YOLO set, and add an image without annotation."""
+    xml, txt = sorted(root.rglob("*.xml")), sorted((root / "labels").rglob("*.txt"))
+    for path, text in zip((xml or txt)[:2], ("<annotation><object>", "7 1"), strict=True):
+        path.write_text(text)
+    write_files(root, {"images/another.jpg": picture(seed=9)})
+
+
+@pytest.mark.parametrize("data_format", ["voc", "yolo", "tfrecord"])
+def test_parts_read_by_workers_are_those_of_one_process(tmp_path, data_format):
+    root, work = tmp_path / "data", tmp_path / "work"
+    WRITERS[data_format](root)
+    if data_format != "tfrecord":
+        spoiled(root)
+    for number, splits in enumerate(({"train": 0.5, "eval": 0.5}, {"train": 1.0})):
+        here = contents(root, data_format, splits)
+        assert contents(root, data_format, splits, by_workers(work / str(number))) == here
+        if data_format != "tfrecord":
+            assert sum(map(len, here[1].values())) == 2
+    assert list(work.rglob("*.files")) and not list(work.rglob("*.found"))
+
+
+def test_lists_and_folders_of_images_are_parts_of_what_workers_read(tmp_path):
+    write_voc(tmp_path / "data", b="<annotation>")
+    (tmp_path / "data" / "eval.txt").write_text("c\nd\n")
+    splits = {"train": "ImageSets/Main/train.txt", "eval": {"images": "eval.txt"}}
+    here = contents(tmp_path / "data", "voc", splits)
+    assert [len(images) for images in here[0].values()] == [2, 3]
+    assert contents(tmp_path / "data", "voc", splits, by_workers(tmp_path / "work")) == here
+
+
+def test_an_error_of_the_user_s_is_raised_as_in_one_process(tmp_path):
+    from tests.support.record_files import encode_example, object_columns
+    from tests.support.dataset_files import stored_image
+    from detection_core.data.record_format import write_record
+
+    sides = {"xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0]}
+    for number, name in enumerate("abc"):
+        columns = object_columns(sides, label=[7 + number // 2], text=["cat"])
+        with (tmp_path / f"{name}.record").open("wb") as out:
+            write_record(out, encode_example(stored_image(picture(), source_id=name), columns))
+            out.write(b"cut" * (name == "b"))
+    messages = set()
+    for read in (None, by_workers(tmp_path / "work")):
+        with pytest.raises(DataError, match="b.record: expected record 1 of a TFRecord file") as raised:
+            contents(tmp_path, "tfrecord", {"train": 1.0}, read)
+        messages.add(str(raised.value))
+    assert len(messages) == 1
+
+
+def test_few_images_and_formats_of_one_file_are_read_here(tmp_path):
+    write_voc(tmp_path)
+    plan = find(tmp_path, "voc", {"train": 1.0}).reader.plan_files(str(tmp_path), None, None)
+    (part,) = read_files([plan], folder=str(tmp_path / "work"), beam_args=IN_MEMORY)
+    assert part.count() == 4 and [finding.image.source_id for path in part.paths for finding in part.read(path)]
+    assert read_files([None], folder=str(tmp_path / "work"), beam_args=IN_MEMORY) == [None]
+    assert not (tmp_path / "work").exists()
+    assert voc_xml("a")
