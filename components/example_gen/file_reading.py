@@ -122,13 +122,12 @@ def _packed(finding: Finding) -> bytes:
 
 
 def _entries(lists: Sequence[str]) -> Iterator[Any]:
-    """Yield the entries of all results, which are deleted when they have been read."""
+    """Yield the entries of all results."""
     for path in lists:
         with files.open_regular(f"{path}{_FOUND}", sys.maxsize) as raw:
             file = io.BufferedReader(raw)  # type: ignore[type-var] # as open() gives it
             while file.peek(1):
                 yield marshal.load(file)
-        files.remove_tree(f"{path}{_FOUND}")
 
 
 def _next_findings(entries: Iterator[Any], _: str) -> Iterator[Finding]:

@@ -48,9 +48,10 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     data, label_map, shard_folder = _plan(job)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     with files.atomic_dir(job.examples) as folder:
-        work = files.join(folder, shards.WORK)
-        workers = functools.partial(read_files, folder=work, beam_args=job.beam_args)
+        found = files.join(folder, f"{shards.WORK}-found")
+        workers = functools.partial(read_files, folder=found, beam_args=job.beam_args)
         dataset = read_dataset(data, label_map, job.unannotated_images, workers)
+        files.remove_tree(found)
         annotated = dataset.annotated
         check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
         settings = shards.ShardSettings(
@@ -86,7 +87,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
         if shard_folder:
             shards.write_manifests(folder, shards.read_reports(folder))
-        files.remove_tree(work)
+        files.remove_tree(files.join(folder, shards.WORK))
     files.remove_tree(list_path)
     total = card.total
     put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"

@@ -1,7 +1,7 @@
 """Train a detector on several worker processes of Ray, on this machine or on a cluster.
 
     pip install 'ray[default,train]'
-    python examples/ray/train.py --config pipeline.config --examples EXAMPLES --output build/trained --workers 2
+    python examples/ray/train.py --config pipeline.config --examples EXAMPLES --output build/trained
 
 Ray starts the workers and sets their TF_CONFIG. Each takes its part of every batch, and the first one writes
 the detector. On a cluster, examples and output are on storage that all workers reach. A training that was

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from component_specs import ExampleGenJob
 from components.example_gen import run as example_gen
@@ -38,8 +39,9 @@ def worker_pool(log: Path) -> Iterator[tuple[subprocess.Popen[bytes], tuple[str,
         yield pool, ("--environment_type=EXTERNAL", f"--environment_config=localhost:{port}")
 
 
-def shards(data: Path, folder: Path, *beam_args: str) -> dict[str, bytes]:
-    """Ingest `train.json` in shards of four examples; return them by name."""
-    given = {"data_path": str(data), "splits": {"train": "train.json"}, "shard_examples": 4}
+def shards(data: Path, folder: Path, *beam_args: str, **changes: Any) -> dict[str, bytes]:
+    """Ingest `train.json` in shards of four examples, unless changed; return them by path."""
+    given = {"data_path": str(data), "splits": {"train": "train.json"}, "shard_examples": 4, **changes}
     example_gen.run(ExampleGenJob(examples=str(folder), beam_args=beam_args, **given))
-    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*.tfrecord"))}
+    paths = sorted(folder.rglob("*.tfrecord"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
