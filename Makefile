@@ -4,7 +4,7 @@ SHELL := /bin/sh
 DEMO := build/digits
 PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow test-changed test-mutants test-record test-all test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
+.PHONY: help setup demo test test-slow test-changed test-mutants test-record test-all test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-engines test-containers test-install test-azure test-beam test-cluster
 .PHONY: docs image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -57,6 +57,9 @@ test-faults: setup ## kills, full disks and wrong clocks for every step, random 
 test-trackers: setup ## trainings on MLflow's own server and in Weights & Biases offline, which it installs beside .venv
 	@.ci/test-trackers $(PYTEST_ARGS)
 
+test-engines: setup ## the Beam steps on Dask, a training on Ray, in worker processes; it installs them beside .venv
+	@.ci/test-engines $(PYTEST_ARGS)
+
 test-containers: setup ## the steps and the compiled pipeline in containers; makes Docker available where root can
 	@.ci/test-containers $(PYTEST_ARGS)
 
@@ -69,7 +72,7 @@ test-azure: setup ## the object stores on Azure's emulator, which npm installs t
 	@AZURITE_BLOB=$$PWD/build/azurite/node_modules/.bin/azurite-blob .venv/bin/python -m pytest \
 		tests/detection_core/storage/test_object_store.py $(PYTEST_ARGS)
 
-test-beam: setup ## ExampleGen on Prism, a Beam runner in processes of its own, where Go is at hand
+test-beam: setup ## ExampleGen in Beam's worker processes, and on Prism, another Beam runner, where Go is at hand
 	@.ci/test-beam $(PYTEST_ARGS)
 
 test-cluster: setup ## k8s/ and `detflow doctor` against a real Kubernetes API server, where Go and etcd are at hand

@@ -49,6 +49,7 @@ TARGETS = (
     Target("test-browser"),
     Target("test-cluster"),
     Target("test-beam"),
+    Target("test-engines"),
     Target("test-azure", programs=("npm",)),
     Target("test-mediapipe"),
     Target("test-runtimes"),

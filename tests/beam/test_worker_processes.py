@@ -8,7 +8,7 @@ import time
 import pytest
 
 from components.runtime.beam_pipeline import _workers
-from tests.support.beam_programs import shards
+from tests.support.beam_programs import ingested, shards
 from tests.support.dataset_files import Coco
 
 pytestmark = pytest.mark.beam
@@ -35,3 +35,11 @@ def test_one_of_two_workers_that_is_killed_ends_the_run_and_the_next_gives_the_s
     killer.join()
     assert len(killed) == 1 and not list(made.iterdir()) and not list(_workers(os.getpid()))
     assert shards(tmp_path / "data", made / "examples", *TWO) == shards(tmp_path / "data", tmp_path / "here")
+
+
+def test_annotations_in_many_files_are_read_by_two_workers_as_by_one_process(tmp_path, caplog):
+    here = ingested(tmp_path / "data", tmp_path / "here")
+    assert b"007.xml" in here["quarantine.jsonl"]
+    with caplog.at_level("INFO"):
+        assert ingested(tmp_path / "data", tmp_path / "two", *TWO) == here
+    assert "210 annotation files in 210 lists" in caplog.text

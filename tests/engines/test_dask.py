@@ -1,6 +1,5 @@
 """ExampleGen and the distributed Evaluator on worker processes of Dask give the results of one process."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from component_specs import EvaluatorJob
-from components.evaluator.run import run as evaluate
-from detection_core.artifacts.evaluation import MAP
-from tests.support import blobs
-from tests.support.beam_programs import shards
+from tests.support.beam_programs import evaluated, ingested, shards
 from tests.support.command_line import FEW_UPDATES
-from tests.support.dataset_files import Coco, write_voc
+from tests.support.dataset_files import Coco
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "dask" / "run.py"
@@ -56,49 +51,17 @@ def test_shards_of_two_workers_are_those_of_one_process(cluster, tmp_path):
 
 
 def test_annotations_in_many_files_are_read_by_its_workers(cluster, tmp_path, caplog):
-    names = [f"{number:03d}" for number in range(210)]
-    write_voc(tmp_path / "data", names, **{"007": "<annotation><object>"})
-    splits = {"splits": {"train": 0.5, "eval": 0.5}, "shard_examples": 40}
-    here = shards(tmp_path / "data", tmp_path / "here", **splits)
+    here = ingested(tmp_path / "data", tmp_path / "here")
+    assert b"007.xml" in here["quarantine.jsonl"]
     with caplog.at_level("INFO"):
-        assert shards(tmp_path / "data", tmp_path / "dask", *on_dask(cluster), **splits) == here
+        assert ingested(tmp_path / "data", tmp_path / "dask", *on_dask(cluster)) == here
     assert "210 annotation files in 210 lists" in caplog.text
-    for name in ("dataset_card.json", "quarantine.jsonl", "label_map.pbtxt"):
-        written = (tmp_path / "dask" / name).read_bytes()
-        assert written == (tmp_path / "here" / name).read_bytes() and len(written) > 20
-
-
-def evaluated(folder, examples, model, **changes):
-    """Evaluate; return the files and metrics, without those that time and memory change."""
-    evaluate(
-        EvaluatorJob(
-            examples=str(examples),
-            model=model,
-            evaluation=str(folder / "evaluation"),
-            blessing=str(folder / "blessing"),
-            split="test",
-            pictures=2,
-            write_detections=True,
-            thresholds={MAP: {"lower_bound": 0.5}},
-            **changes,
-        )
-    )
-    files = {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-    metrics = json.loads(files.pop("metrics.json"))
-    return files, {
-        name: value
-        for name, value in metrics.items()
-        if name not in ("seconds_per_image", "peak_memory_bytes")
-    }
 
 
 def test_the_evaluation_of_two_workers_is_that_of_one_process(cluster, tmp_path):
-    examples = tmp_path / "examples"
-    blobs.write_examples(examples, "test", blobs.scenes(11), shard_ends=(1, 5, 5, 9))
-    model = blobs.save_folder(blobs.BlobDetector(shift=0.01), tmp_path / "model")
-    here = evaluated(tmp_path / "here", examples, model)
-    assert {"BLESSED", "curves.json", "coco_results.json"} <= here[0].keys()
-    assert evaluated(tmp_path / "dask", examples, model, distributed=True, beam_args=on_dask(cluster)) == here
+    here = evaluated(tmp_path / "here")
+    assert {"BLESSED", "curves.json", "coco_results.json"} <= here.keys()
+    assert evaluated(tmp_path / "dask", *on_dask(cluster)) == here
 
 
 def test_the_example_runs_a_workflow_with_the_examples_of_one_process(tmp_path):

@@ -1,6 +1,7 @@
-"""Programs that Beam runs its workers in, and ExampleGen's shards by whatever runner."""
+"""Programs that Beam runs its workers in, and results of ExampleGen and Evaluator by whatever runner."""
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -8,8 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from component_specs import ExampleGenJob
+from component_specs import EvaluatorJob, ExampleGenJob
+from components.evaluator.run import run as evaluate
 from components.example_gen import run as example_gen
+from detection_core.artifacts.evaluation import MAP
+from tests.support import blobs
+from tests.support.dataset_files import write_voc
 from tests.support.local_server import free_port, wait_for_port
 
 
@@ -44,4 +49,39 @@ def shards(data: Path, folder: Path, *beam_args: str, **changes: Any) -> dict[st
     given = {"data_path": str(data), "splits": {"train": "train.json"}, "shard_examples": 4, **changes}
     example_gen.run(ExampleGenJob(examples=str(folder), beam_args=beam_args, **given))
     paths = sorted(folder.rglob("*.tfrecord"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def evaluated(folder: Path, *beam_args: str) -> dict[str, Any]:
+    """Evaluate eleven images in five files; return files and metrics, without times and memory."""
+    blobs.write_examples(folder / "examples", "test", blobs.scenes(11), shard_ends=(1, 5, 5, 9))
+    paths = {name: str(folder / "out" / name) for name in ("evaluation", "blessing")}
+    evaluate(
+        EvaluatorJob(
+            examples=str(folder / "examples"),
+            model=blobs.save_folder(blobs.BlobDetector(shift=0.01), folder / "model"),
+            split="test",
+            pictures=2,
+            write_detections=True,
+            thresholds={MAP: {"lower_bound": 0.5}},
+            distributed=bool(beam_args),
+            beam_args=beam_args,
+            **paths,
+        )
+    )
+    written = sorted(path for path in (folder / "out").rglob("*") if path.is_file())
+    files: dict[str, Any] = {path.name: path.read_bytes() for path in written}
+    files["metrics.json"] = json.loads(files["metrics.json"])
+    for name in ("seconds_per_image", "peak_memory_bytes"):
+        assert files["metrics.json"].pop(name) > 0
+    return files
+
+
+def ingested(data: Path, folder: Path, *beam_args: str) -> dict[str, bytes]:
+    """Ingest 210 images in Pascal VOC, one of them damaged; return all that ExampleGen writes, by path."""
+    if not data.exists():
+        names = [f"{number:03d}" for number in range(210)]
+        write_voc(data, names, **{"007": "<annotation><object>"})
+    shards(data, folder, *beam_args, splits={"train": 0.5, "eval": 0.5}, shard_examples=40)
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
