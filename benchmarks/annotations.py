@@ -4,7 +4,7 @@
 
 `--images 100000` makes ten million boxes, about 1.5 GB of COCO JSON. Each format is made in a temporary
 folder (TMPDIR), with empty image files, read up to the sorted index of the images, and deleted. Each is read
-by a process of its own. Its memory is the peak less what the process has after its imports.
+by a separate process. Its memory is the peak less what the process has after its imports.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
 from components.example_gen import shards
 from components.example_gen.file_reading import read_files
-from components.example_gen.ingestion import gather, read_dataset
+from components.example_gen.ingestion import Dataset, gather, read_dataset
 from components.example_gen.sources import InputData, SpanQuery, find_data, fingerprint, resolve_spans
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
@@ -48,10 +48,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     data, label_map, shard_folder = _plan(job)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     with files.atomic_dir(job.examples) as folder:
-        found = files.join(folder, f"{shards.WORK}-found")
-        workers = functools.partial(read_files, folder=found, beam_args=job.beam_args)
-        dataset = read_dataset(data, label_map, job.unannotated_images, workers)
-        files.remove_tree(found)
+        dataset = _read(job, data, label_map, files.join(folder, f"{shards.WORK}-found"))
         annotated = dataset.annotated
         check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
         settings = shards.ShardSettings(
@@ -137,3 +134,11 @@ def _plan(job: ExampleGenJob) -> tuple[InputData, LabelMap | None, str]:
         digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode())
         shard_folder = files.join(job.shards_uri, digest.hexdigest()[:24])
     return data, label_map, shard_folder
+
+
+def _read(job: ExampleGenJob, data: InputData, label_map: LabelMap | None, found: str) -> Dataset:
+    """Read the annotations; `found` is a temporary folder for what workers find."""
+    read = functools.partial(read_files, folder=found, beam_args=job.beam_args)
+    dataset = read_dataset(data, label_map, job.unannotated_images, read)
+    files.remove_tree(found)
+    return dataset

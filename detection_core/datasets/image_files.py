@@ -9,7 +9,6 @@ import os
 import posixpath
 import struct
 import sys
-import types
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, get_args
@@ -166,7 +165,7 @@ def gather_each(
     findings: Iterable[tuple[str, Finding]],
     available: ImageFiles,
     *,
-    keypoint_names: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
+    keypoint_names: Mapping[str, Sequence[str]] | None = None,
     shown: str = "",
     below: str | None,
 ) -> Annotations:
@@ -175,11 +174,11 @@ def gather_each(
     Args:
         findings: paths of the annotation files with their images.
         available: the image files.
-        keypoint_names: of the annotations.
+        keypoint_names: of the annotations; None for a format without keypoints.
         shown: folder of the paths, for rejections.
         below: folder of the images without annotation; "" for all, None to leave them out.
     """
-    found = Annotations(keypoint_names=keypoint_names)
+    found = Annotations(keypoint_names=keypoint_names or {})
 
     def images() -> Iterator[AnnotatedImage]:
         ids = []

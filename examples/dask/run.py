@@ -21,25 +21,30 @@ from pipeline.cli.parser import main as detflow
 RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 
-def beam_args(address: str) -> list[str]:
-    """Return Beam's options for the cluster at an address: each element is a task."""
-    return [f"--runner={RUNNER}", f"--dask_client_address={address}", "--dask_partition_size=1"]
+TASKS = 4
+"""Tasks of a worker: more divide the work more evenly, but each loads the detector."""
+
+
+def beam_args(address: str, workers: int) -> list[str]:
+    """Return Beam's options for the cluster at an address."""
+    tasks = f"--dask_npartitions={TASKS * workers}"
+    return [f"--runner={RUNNER}", f"--dask_client_address={address}", tasks]
 
 
 def main() -> int:
     """Run the workflow and return the exit code of `detflow run`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("settings", help="a settings file")
-    parser.add_argument("--workers", type=int, default=2, help="processes on this machine")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes")
     parser.add_argument("--address", help="of a scheduler that runs already")
     options, others = parser.parse_known_args()
     with contextlib.ExitStack() as stack:
         address = options.address
         if address is None:
-            # A worker is a process with one thread, because TensorFlow has threads of its own.
+            # A worker is a process with one thread, because TensorFlow starts threads itself.
             cluster = LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=None)
             address = stack.enter_context(cluster).scheduler_address
-        arguments = json.dumps(beam_args(address))
+        arguments = json.dumps(beam_args(address, options.workers))
         chosen = ["--set", f"beam.args={arguments}", "--set", "evaluate.distributed=true"]
         return detflow(["run", options.settings, *chosen, *others])
 
