@@ -1,141 +1,106 @@
 """Reads annotations in many files on Beam's workers; the result is that of one process."""
 
+import collections
 import dataclasses
-import functools
 import io
 import logging
 import marshal
 import os
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from components.example_gen.image_index import pack_record, read_record
 from components.example_gen.shards import choose_arguments
 from components.runtime.beam_pipeline import IN_PROCESS, run_pipeline
-from detection_core.datasets.many_files import Finding, ManyFiles
-from detection_core.errors import DetectionError
+from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, ReadAll, ReadSome, Rejection
+from detection_core.errors import DataError, DetectionError
 from detection_core.storage import files
-
-Plan = Callable[[], ManyFiles]
-"""Opens the same files in every process."""
 
 _logger = logging.getLogger(__name__)
 
 _LISTS, _PATHS = 256, 500
-"""Lists of files that a part is divided into, and the most files of one."""
-
-_FOUND = ".found"
-_END, _ERROR = "end", "error"
-"""Marks in a result: a file has been read; an error of the user's ends the reading."""
+"""Lists of files that a part of the data is divided into, and the most files of one."""
 
 
-def read_files(
-    plans: Sequence[Plan | None], *, folder: str, beam_args: Sequence[str], fewest: int = 200
-) -> Sequence[ManyFiles | None]:
-    """Read the files of all parts of a data set on Beam's workers, if there are many images.
+def on_workers(
+    read_part: Callable[[ReadAll], Annotations], *, folder: str, beam_args: Sequence[str]
+) -> ReadAll:
+    """Return the function that reads a part's files on Beam's workers.
 
     An element is a list of files. Lists and results are in files, because a runner limits the size of its job
     description. The result depends neither on the runner nor on the order of its workers.
 
     Args:
-        plans: can be pickled; None for a part in one file.
+        read_part: can be pickled; workers learn from it how to read files.
         folder: for lists and results, on storage that all workers reach.
-        beam_args: Beam's pipeline options; empty: chosen by the number of images.
-        fewest: images from which it takes longer to read them than to start a pipeline.
-
-    Returns:
-        The parts, with what workers have found.
-    """
-    opened = [plan and plan() for plan in plans]
-    parts = [part for part in opened if part is not None]
-    images = sum(part.count() for part in parts)
-    arguments = list(beam_args) or choose_arguments(images, len(os.sched_getaffinity(0)))
-    if images < fewest or arguments == IN_PROCESS:
-        return opened
-    found = _read_on_workers(list(filter(None, plans)), parts, folder, arguments)
-    return [part and next(found) for part in opened]
-
-
-def _read_on_workers(
-    plans: Sequence[Plan], parts: Sequence[ManyFiles], folder: str, arguments: Sequence[str]
-) -> Iterator[ManyFiles]:
-    import apache_beam as beam
-
-    lists = [_write_lists(files.join(folder, f"part-{place}"), part) for place, part in enumerate(parts)]
-    elements = [(place, os.fsencode(path)) for place, paths in enumerate(lists) for path in paths]
-    count = sum(len(part.paths) for part in parts)
-    _logger.info("ingest | %d annotation files in %d lists | %s", count, len(elements), " ".join(arguments))
-
-    def build(pipeline: beam.Pipeline) -> None:
-        made = pipeline | "Lists" >> beam.Create(elements) | "Spread" >> beam.Reshuffle()
-        _ = made | "Read" >> beam.Map(_Reader(plans))
-
-    run_pipeline(build, arguments)
-    return (
-        dataclasses.replace(part, read=functools.partial(_next_findings, _entries(paths)))
-        for part, paths in zip(parts, lists, strict=True)
-    )
-
-
-def _write_lists(prefix: str, part: ManyFiles) -> list[str]:
-    length = max(1, min(_PATHS, len(part.paths) // _LISTS))
-    written = []
-    for begin in range(0, len(part.paths), length):
-        written.append(f"{prefix}-{begin:09d}.files")
-        files.write_bytes(written[-1], marshal.dumps(list(part.paths[begin : begin + length])))
-    return written
-
-
-class _Reader:
-    """Reads lists of files; each worker lists a data set once.
-
-    Errors of the user's are results, because Beam would repeat the work, and wrap them in its own.
+        beam_args: Beam's pipeline options; empty: chosen by the number of files.
     """
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
-        self._plans = plans
-        self._opened: dict[int, ManyFiles] = {}
+    def read_all(read: ReadSome, paths: Sequence[str]) -> Annotations:
+        arguments = list(beam_args) or choose_arguments(len(paths), len(os.sched_getaffinity(0)))
+        if len(paths) < 2 or arguments == IN_PROCESS:
+            return read(paths)
+        import apache_beam as beam
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": {}}
+        lists, length = [], max(1, min(_PATHS, len(paths) // _LISTS))
+        name = uuid.uuid4().hex  # of this part: a late worker of another one overwrites nothing
+        for begin in range(0, len(paths), length):
+            lists.append(files.join(folder, f"{name}-{begin:09d}.files"))
+            files.write_bytes(lists[-1], marshal.dumps(list(paths[begin : begin + length])))
+        _logger.info("ingest | %d annotation files in %d lists", len(paths), len(lists))
 
-    def __call__(self, element: tuple[int, bytes]) -> None:
-        place, path = element[0], os.fsdecode(element[1])
-        with files.atomic_file(f"{path}{_FOUND}") as file:
+        def build(pipeline: beam.Pipeline) -> None:
+            made = pipeline | "Lists" >> beam.Create([os.fsencode(path) for path in lists])
+            _ = made | "Spread" >> beam.Reshuffle() | "Read" >> beam.Map(_Worker(read_part))
+
+        run_pipeline(build, arguments)
+        found = Annotations(keypoint_names={})
+        return dataclasses.replace(found, images=_join(found, lists, lambda: read(paths)))
+
+    return read_all
+
+
+class _Worker:
+    """Reads lists of files; a worker lists the data set once."""
+
+    def __init__(self, read_part: Callable[[ReadAll], Annotations]) -> None:
+        self._read_part, self._read = read_part, list[ReadSome]()
+
+    def __call__(self, list_path: bytes) -> None:
+        path = os.fsdecode(list_path)
+        if not self._read:
+            self._read_part(lambda read, _: self._read.append(read) or Annotations())  # type: ignore[func-returns-value]
+        with files.atomic_file(f"{path}.found") as file:
             try:
-                if place not in self._opened:
-                    self._opened[place] = self._plans[place]()
-                part = self._opened[place]
-                for each in marshal.loads(files.read_bytes(path)):
-                    for finding in part.read(each):
-                        file.write(_packed(finding))
-                    file.write(marshal.dumps(_END))
-            except DetectionError as e:
-                file.write(marshal.dumps((_ERROR, type(e).__name__, e.message, e.where)))
+                found = self._read[0](marshal.loads(files.read_bytes(path)))
+                for image in found.images:
+                    file.write(marshal.dumps(pack_record(image)))
+                points = {name: list(names) for name, names in found.keypoint_names.items()}
+                rest: Any = map(tuple, found.rejected), map(pack_record, found.unannotated), found.about
+                file.write(marshal.dumps((found.categories, points, *map(list, rest))))
+            except DetectionError:
+                # Beam would repeat the work, and wrap the error in its own.
+                file.write(marshal.dumps(None))
 
 
-def _packed(finding: Finding) -> bytes:
-    image = finding.image and pack_record(finding.image)
-    keypoint_names = {name: list(names) for name, names in finding.keypoint_names.items()}
-    return marshal.dumps((image, tuple(finding.fault), dict(finding.classes), keypoint_names))
-
-
-def _entries(lists: Sequence[str]) -> Iterator[Any]:
-    """Yield the entries of all results."""
+def _join(
+    found: Annotations, lists: Sequence[str], read_here: Callable[[], Annotations]
+) -> Iterator[AnnotatedImage]:
+    """Yield the images of all results, and complete `found`."""
+    ids, keypoint_names = found.categories, cast(dict[str, Sequence[str]], found.keypoint_names)
     for path in lists:
-        with files.open_regular(f"{path}{_FOUND}", sys.maxsize) as raw:
+        with files.open_regular(f"{path}.found", sys.maxsize) as raw:
             file = io.BufferedReader(raw)  # type: ignore[type-var] # as open() gives it
-            while file.peek(1):
-                yield marshal.load(file)
-
-
-def _next_findings(entries: Iterator[Any], _: str) -> Iterator[Finding]:
-    """Yield what the next file has; files are asked for in the order of the lists."""
-    while (entry := next(entries)) != _END:
-        if entry[0] == _ERROR:
-            kind, message, where = entry[1:]
-            known = {error.__name__: error for error in DetectionError.__subclasses__()}
-            raise known[kind](message, where=where)
-        image, *fields = entry
-        yield Finding(image and read_record(marshal.loads(image)), *fields)
+            while isinstance(entry := marshal.load(file), bytes):
+                yield read_record(marshal.loads(entry))
+        if entry is None or any(n and ids.get(name) not in (None, 0, n) for name, n in entry[0].items()):
+            # An error of the user's, or a class with two ids: raise it as one process does.
+            collections.deque(read_here().images, maxlen=0)
+            raise DataError("expected files that workers can read, found one that they cannot", where=path)
+        ids.update((name, number or ids.get(name, 0)) for name, number in entry[0].items())
+        keypoint_names.update(entry[1])
+        found.rejected.extend(map(Rejection._make, entry[2]))
+        found.unannotated.extend(read_record(marshal.loads(packed)) for packed in entry[3])
+        found.about.update(entry[4])

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,16 +14,22 @@ from components.example_gen.sources import InputData, Source
 from detection_core.config.label_map_file import find_label_map
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets import classes
-from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejection
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    Annotations,
+    ReadAll,
+    Rejection,
+    read_here,
+)
 from detection_core.datasets.card import count_reasons
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.image_files import AUTO, BACKGROUND, left_over
 from detection_core.datasets.layouts import split_at, split_position
-from detection_core.datasets.many_files import ManyFiles
 from detection_core.errors import DataError
 from detection_core.garbage import no_collection
 
-ReadFiles = Callable[[Sequence[Callable[[], ManyFiles] | None]], Sequence[ManyFiles | None]]
+Spread = Callable[[Callable[[ReadAll], Annotations]], ReadAll]
+"""Returns what reads the files of a part, given what reads the part: `file_reading.on_workers`."""
 
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +74,7 @@ def read_dataset(
     data: InputData,
     label_map: LabelMap | None,
     unannotated_images: str = AUTO,
-    read_files: ReadFiles = lambda plans: [None] * len(plans),
+    spread: Spread = lambda _: read_here,
 ) -> Dataset:
     """Read the annotations of a data set.
 
@@ -75,29 +82,23 @@ def read_dataset(
         data: what to read.
         label_map: to use; None makes one from the categories.
         unannotated_images: treatment of images without annotations, see `image_files.CHOICES`.
-        read_files: returns the files of each part that other processes have read, or None.
+        spread: how to read parts of many files.
 
     Raises:
         ConfigError: for an unknown format or invalid locations.
         DataError: for missing files, unreadable annotation files, or a split without images.
     """
     background = data.reader.background if unannotated_images == AUTO else unannotated_images == BACKGROUND
-    index, sources = ImageIndex(), [*data.sources()]
-    known = [_class_names(data, source, label_map) for source in sources]
-    plans = [data.reader.plan_files(s.folder, s.location, n) for s, n in zip(sources, known, strict=True)]
-    opened = read_files(plans)
+    index = ImageIndex()
     with no_collection():
-        read = [
-            (source, _read_source(data, source, names, part, index))
-            for source, names, part in zip(sources, known, opened, strict=True)
-        ]
+        read = [(source, _read_source(data, source, label_map, index, spread)) for source in data.sources()]
         unannotated = _count_unannotated(data, read, index, add=background)
         index.reject_doubles()
     faults = itertools.chain.from_iterable(map(index.rejected, data.splits.names))
     refused = next((f"{fault.file}: {fault.detail}" for fault in faults), "")
     label_map = label_map or classes.make_label_map([found.categories for _, found in read], refused)
-    for alike in classes.similar_names(item.name for item in label_map.items):
-        _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(alike)[1:-1])
+    for names in classes.similar_names(item.name for item in label_map.items):
+        _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(names)[1:-1])
     keypoint_names = classes.merge_keypoint_names([a.keypoint_names for _, a in read], label_map.ids_by_text)
     frequencies = {name: value for _, a in read for name, value in a.frequencies.items()}
     dataset = Dataset(
@@ -114,20 +115,14 @@ def read_dataset(
     return dataset
 
 
-def _class_names(data: InputData, source: Source, label_map: LabelMap | None) -> Mapping[int, str] | None:
+def _read_source(
+    data: InputData, source: Source, label_map: LabelMap | None, index: ImageIndex, spread: Spread
+) -> Annotations:
     if data.reader.read_named is not None:
         label_map = label_map or find_label_map(source.folder)
-    return label_map.texts_by_id if label_map else None
-
-
-def _read_source(
-    data: InputData,
-    source: Source,
-    names: Mapping[int, str] | None,
-    opened: ManyFiles | None,
-    index: ImageIndex,
-) -> Annotations:
-    found = data.reader.read_annotations(source.folder, source.location, names, opened)
+    names = label_map.texts_by_id if label_map else None
+    read = functools.partial(data.reader.read_annotations, source.folder, source.location, names)
+    found = read(spread(read))
     for image in found.images:
         if split := _split_of(data, source, image.source_id):
             index.add(split, _in_span(image, source.span))

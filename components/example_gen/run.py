@@ -10,8 +10,8 @@ from typing import Any
 from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
 from components.example_gen import shards
-from components.example_gen.file_reading import read_files
-from components.example_gen.ingestion import Dataset, gather, read_dataset
+from components.example_gen.file_reading import on_workers
+from components.example_gen.ingestion import gather, read_dataset
 from components.example_gen.sources import InputData, SpanQuery, find_data, fingerprint, resolve_spans
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
@@ -48,7 +48,9 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     data, label_map, shard_folder = _plan(job)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     with files.atomic_dir(job.examples) as folder:
-        dataset = _read(job, data, label_map, files.join(folder, f"{shards.WORK}-found"))
+        work = files.join(folder, shards.WORK)
+        spread = functools.partial(on_workers, folder=work, beam_args=job.beam_args)
+        dataset = read_dataset(data, label_map, job.unannotated_images, spread)
         annotated = dataset.annotated
         check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
         settings = shards.ShardSettings(
@@ -84,7 +86,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
         if shard_folder:
             shards.write_manifests(folder, shards.read_reports(folder))
-        files.remove_tree(files.join(folder, shards.WORK))
+        files.remove_tree(work)
     files.remove_tree(list_path)
     total = card.total
     put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"
@@ -134,11 +136,3 @@ def _plan(job: ExampleGenJob) -> tuple[InputData, LabelMap | None, str]:
         digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode())
         shard_folder = files.join(job.shards_uri, digest.hexdigest()[:24])
     return data, label_map, shard_folder
-
-
-def _read(job: ExampleGenJob, data: InputData, label_map: LabelMap | None, found: str) -> Dataset:
-    """Read the annotations; `found` is a temporary folder for what workers find."""
-    read = functools.partial(read_files, folder=found, beam_args=job.beam_args)
-    dataset = read_dataset(data, label_map, job.unannotated_images, read)
-    files.remove_tree(found)
-    return dataset

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
@@ -249,6 +249,18 @@ class Annotations:
     frequencies: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unannotated: list[AnnotatedImage] = dataclasses.field(default_factory=list)
     about: set[str] = dataclasses.field(default_factory=set)
+
+
+ReadSome = Callable[[Sequence[str]], Annotations]
+"""Reads some annotation files. It depends on nothing but files, so that any process may call it."""
+
+ReadAll = Callable[[ReadSome, Sequence[str]], Annotations]
+"""Reads many annotation files with a `ReadSome`, perhaps in other processes, as if it read all at once."""
+
+
+def read_here(read: ReadSome, paths: Sequence[str]) -> Annotations:
+    """Read all files in this process."""
+    return read(paths)
 
 
 def path_inside(folder: str, name: str) -> str:

@@ -97,13 +97,13 @@ def convert_to_coco(
         raise ConfigError("expected a new folder, found one that holds something; name another", where=out)
     parts = {WHOLE: None} if is_by_ratio(layout.splits) else dict(layout.splits)
     read = functools.partial(find_reader(layout.format).read_split, layout.path, class_names=class_names)
-    label_map, keypoint_names, found = _read_all(read, parts)
+    label_map, keypoint_names = _read_all(read, parts)
     counts = {"images": 0, "objects": 0}
     written: dict[str, str] = {}
     rejected: dict[str, list[Rejection]] = {}
     with files.atomic_dir(out) as folder, Progress("convert", unit="image") as progress:
         for split, location in parts.items():
-            annotations = found.get(split) or read(location)
+            annotations = read(location)
             written[split] = f"annotations/instances_{split}.json" if split else "annotations.json"
             images = f"images/{split}" if split else "images"
             rejected[split] = []
@@ -126,26 +126,19 @@ def convert_to_coco(
 
 def _read_all(
     read: Callable[[Any], Annotations], parts: Mapping[str, Any]
-) -> tuple[LabelMap, dict[str, list[str]], dict[str, Annotations]]:
-    """Return the label map and keypoints of all parts, and the annotations that are already in memory.
-
-    Classes are complete after the last image, so parts that yield images one by one are read twice.
-    """
-    kept = {}
+) -> tuple[LabelMap, dict[str, list[str]]]:
+    """Return the label map and keypoints of all parts, which are complete after the last image."""
     categories, points = [], []
     frequencies: dict[str, str] = {}
-    for part, location in parts.items():
+    for location in parts.values():
         annotations = read(location)
-        if isinstance(annotations.images, list):
-            kept[part] = annotations
-        else:
-            for _ in annotations.images:
-                pass
+        for _ in annotations.images:
+            pass
         categories.append(annotations.categories)
         points.append(annotations.keypoint_names)
         frequencies |= annotations.frequencies
     label_map = fill_label_map(make_label_map(categories), {}, frequencies)
-    return label_map, merge_keypoint_names(points, label_map.ids_by_text), kept
+    return label_map, merge_keypoint_names(points, label_map.ids_by_text)
 
 
 def _add(writer: "CocoWriter", image: AnnotatedImage, folder: str, *, copy: bool) -> None:

@@ -10,7 +10,7 @@ import posixpath
 import struct
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, get_args
 
 from detection_core.allowed_values import UnannotatedImages
@@ -26,7 +26,6 @@ from detection_core.datasets.annotated_images import (
     path_inside,
 )
 from detection_core.datasets.layouts import is_image, longest_tails, name_here, stem
-from detection_core.datasets.many_files import Finding
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -137,64 +136,63 @@ def image_without_objects(source_id: str, filename: str, path: str) -> Annotated
     return AnnotatedImage(checked_id(source_id), filename, path, 0, 0, [])
 
 
-def images_without_annotation(
-    available: ImageFiles, about: Collection[str], used: Iterable[str], below: str = ""
-) -> list[AnnotatedImage]:
-    """Return the images without annotations; their ids are their names without suffix.
+def with_unannotated(found: Annotations, available: ImageFiles, below: str = "") -> Annotations:
+    """Return annotations that end with the images without any, whose ids are their names without suffix.
 
-    An image keeps this id, and so its split, when an annotation file with its name is added later. `about`
-    are the paths of annotated images including rejected ones, `used` their ids. `below` restricts the result
-    to a folder.
+    An image keeps this id, and so its split, when an annotation file with its name is added later. `below`
+    restricts these images to a folder.
     """
-    taken, found = set(used), []
-    for name in available:
-        path = available.path(name)
-        if path in about or not name.startswith(below):
-            continue
-        bare = name.rpartition(".")[0]
-        try:
-            image = image_without_objects(name if bare in taken else bare, name, path)
-        except Rejected:  # a name that no record can have
-            continue
-        taken.add(image.source_id)
-        found.append(image)
-    return found
+
+    def images() -> Iterator[AnnotatedImage]:
+        taken = set()
+        for image in found.images:
+            taken.add(image.source_id)
+            yield image
+        for name in available:
+            path, bare = available.path(name), name.rpartition(".")[0]
+            if path in found.about or not name.startswith(below):
+                continue
+            try:
+                image = image_without_objects(name if bare in taken else bare, name, path)
+            except Rejected:  # a name that no record can have
+                continue
+            taken.add(image.source_id)
+            found.unannotated.append(image)
+
+    return dataclasses.replace(found, images=images())
 
 
-def gather_each(
-    findings: Iterable[tuple[str, Finding]],
+def read_each(
+    found: Annotations,
+    paths: Iterable[str],
+    read: Callable[[str], AnnotatedImage | None],
     available: ImageFiles,
-    *,
-    keypoint_names: Mapping[str, Sequence[str]] | None = None,
     shown: str = "",
-    below: str | None,
 ) -> Annotations:
     """Return the annotations of files with one image each; their categories are the classes that occur.
 
     Args:
-        findings: paths of the annotation files with their images.
+        found: to complete.
+        paths: of the annotation files.
+        read: returns the image of a file, None for another tool's file; may raise Rejected.
         available: the image files.
-        keypoint_names: of the annotations; None for a format without keypoints.
         shown: folder of the paths, for rejections.
-        below: folder of the images without annotation; "" for all, None to leave them out.
     """
-    found = Annotations(keypoint_names=keypoint_names or {})
 
     def images() -> Iterator[AnnotatedImage]:
-        ids = []
-        for path, (image, fault, *_) in findings:
-            if fault:
-                name, (reason, detail) = stem(path), fault
+        for path in paths:
+            name = stem(path)
+            try:
+                image = read(path)
+            except Rejected as e:
                 file = os.path.normpath(os.path.join(shown, path))
-                found.rejected.append(Rejection(file, name, reason, detail))
+                found.rejected.append(Rejection(file, name, e.reason, e.detail))
                 found.about.update(available.paths_like(name), available.paths_like(os.path.basename(name)))
-            elif image is not None:
+                continue
+            if image is not None:
                 found.categories.update((item.name, 0) for item in image.objects)
                 found.about.add(image.path)
-                ids.append(image.source_id)
                 yield image
-        if below is not None:
-            found.unannotated.extend(images_without_annotation(available, found.about, ids, below))
 
     return dataclasses.replace(found, images=images())
 

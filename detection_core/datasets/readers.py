@@ -1,12 +1,11 @@
 """The table of annotation formats and their readers."""
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from detection_core.datasets.annotated_images import Annotations
+from detection_core.datasets.annotated_images import Annotations, ReadAll, read_here
 from detection_core.datasets.classes import check_keypoint_names
 from detection_core.datasets.formats import (
     coco,
@@ -23,7 +22,6 @@ from detection_core.datasets.formats import (
 )
 from detection_core.datasets.image_parts import keep_part, locate_part, part_names
 from detection_core.datasets.layouts import Layout
-from detection_core.datasets.many_files import ManyFiles
 from detection_core.errors import ConfigError
 from detection_core.storage.folder_listing import FolderListing
 
@@ -41,19 +39,18 @@ class AnnotationReader:
         looks_for: the files that `find` looks for, in one line.
         background: whether an image without annotations has no objects in this format; else it counts as
             not annotated yet.
-        open_files: arguments as `read_named` to the split's files, for formats with many that are read
-            separately; else None. Must be a function of a module, because other processes call it.
         read_named: like `read`, with class names by id, for formats that may have ids only; else None.
+        many_files: whether `read`, or `read_named`, takes a `ReadAll`, too.
         image_files: whether images are separate files, so that folders and lists of them can be splits.
     """
 
     locate: Callable[[str, Any], Sequence[str]]
-    read: Callable[[str, Any], Annotations]
+    read: Callable[..., Annotations]
     find: Callable[[FolderListing], Layout | None] = lambda _: None
     looks_for: str = ""
     background: bool = False
-    open_files: Callable[[str, Any, Mapping[int, str]], ManyFiles] | None = None
-    read_named: Callable[[str, Any, Mapping[int, str]], Annotations] | None = None
+    read_named: Callable[..., Annotations] | None = None
+    many_files: bool = False
     image_files: bool = True
 
     def locate_split(self, root: str, location: Any) -> Sequence[str]:
@@ -76,39 +73,18 @@ class AnnotationReader:
         return dataclasses.replace(found, images=images, unannotated=[])
 
     def read_annotations(
-        self,
-        root: str,
-        location: Any,
-        class_names: Mapping[int, str] | None,
-        opened: ManyFiles | None = None,
+        self, root: str, location: Any, class_names: Mapping[int, str] | None, read_all: ReadAll = read_here
     ) -> Annotations:
-        """Read a split, with images without annotations kept apart; arguments as in `read_split`.
-
-        `opened` are the files of `plan_files`, perhaps read by other processes.
-        """
-        names = self._part(location)
-        if opened is not None:
-            found = opened.annotations()
-        elif self.read_named is not None:
-            found = self.read_named(root, location, class_names or {})
+        """Read a split, with images without annotations kept apart; arguments as in `read_split`."""
+        more = {"read_all": read_all} if self.many_files else {}
+        if self.read_named is not None:
+            found = self.read_named(root, location, class_names or {}, **more)
+        elif self.image_files and (names := part_names(location)) is not None:
+            found = keep_part(self.read(root, None, **more), root, names)
         else:
-            found = self.read(root, location if names is None else None)
-        if names is not None:
-            found = keep_part(found, root, names)
+            found = self.read(root, location, **more)
         check_keypoint_names(found.keypoint_names, root)
         return found
-
-    def plan_files(
-        self, root: str, location: Any, class_names: Mapping[int, str] | None
-    ) -> Callable[[], ManyFiles] | None:
-        """Return a function, for any process, that opens a split's files; None for formats with few."""
-        if self.open_files is None:
-            return None
-        whole = location if self._part(location) is None else None
-        return functools.partial(self.open_files, root, whole, class_names or {})
-
-    def _part(self, location: Any) -> list[str] | None:
-        return part_names(location) if self.image_files and self.read_named is None else None
 
 
 class _Format(Protocol):
@@ -123,16 +99,16 @@ class _Format(Protocol):
     def find(self, listing: FolderListing) -> Layout | None: ...
 
 
-def _reader(module: _Format) -> AnnotationReader:
+def _reader(module: _Format, **more: Any) -> AnnotationReader:
     return AnnotationReader(
-        locate=module.locate, read=module.read, find=module.find, looks_for=module.LOOKS_FOR
+        locate=module.locate, read=module.read, find=module.find, looks_for=module.LOOKS_FOR, **more
     )
 
 
 READERS: dict[str, AnnotationReader] = {
     "coco": _reader(coco),
-    "voc": dataclasses.replace(_reader(voc), open_files=voc.open_files),
-    "yolo": dataclasses.replace(_reader(yolo), open_files=yolo.open_files, background=True),
+    "voc": _reader(voc, many_files=True),
+    "yolo": _reader(yolo, many_files=True, background=True),
     "cvat": _reader(cvat),
     "label_studio": _reader(label_studio),
     "labelme": _reader(labelme),
@@ -140,9 +116,7 @@ READERS: dict[str, AnnotationReader] = {
     "createml": _reader(createml),
     "via": _reader(via),
     "open_images": _reader(open_images),
-    "tfrecord": dataclasses.replace(
-        _reader(tfrecord), open_files=tfrecord.open_files, read_named=tfrecord.read, image_files=False
-    ),
+    "tfrecord": _reader(tfrecord, read_named=tfrecord.read, many_files=True, image_files=False),
 }
 """Value of `data.format` to reader; `register_reader` adds entries."""
 

@@ -1,6 +1,7 @@
 """Reads JSON annotation files and checks the types of their values."""
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from detection_core.datasets.annotated_images import (
     read_annotation,
 )
 from detection_core.datasets.formats.annotation_files import FileFormat, Source
-from detection_core.datasets.image_files import ImageFiles, images_without_annotation
+from detection_core.datasets.image_files import ImageFiles, with_unannotated
 
 
 def parse_json(path: str) -> Any:
@@ -98,7 +99,6 @@ class EntryFormat(FileFormat):
         sources = self.sources(root, location)
         found = Annotations(rejected=Rejections())
         folders = {source.images: ImageFiles(source.images) for source in sources}
-        used: list[str] = []
 
         def images(source: Source) -> Iterator[AnnotatedImage]:
             available, file = folders[source.images], source.annotations.rpartition("/")[2]
@@ -115,13 +115,8 @@ class EntryFormat(FileFormat):
                     found.about.update(available.paths_like(name) if isinstance(name, str) else ())
                     continue
                 found.categories.update((item.name, 0) for item in objects)
-                used.append(checked_id(filename))
                 found.about.add(path := available.path(filename))
-                yield AnnotatedImage(filename, filename, path, 0, 0, objects)
+                yield AnnotatedImage(checked_id(filename), filename, path, 0, 0, objects)
 
-        def all_images() -> Iterator[AnnotatedImage]:
-            yield from itertools.chain.from_iterable(map(images, sources))
-            for available in folders.values():
-                found.unannotated.extend(images_without_annotation(available, found.about, used))
-
-        return dataclasses.replace(found, images=all_images())
+        read = dataclasses.replace(found, images=itertools.chain.from_iterable(map(images, sources)))
+        return functools.reduce(with_unannotated, folders.values(), read)

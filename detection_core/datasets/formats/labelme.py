@@ -27,8 +27,7 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json, point_of, size_of
-from detection_core.datasets.image_files import ImageFiles, gather_each
-from detection_core.datasets.many_files import find_image
+from detection_core.datasets.image_files import ImageFiles, read_each, with_unannotated
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.file_parts import FilePart, part_path
@@ -97,16 +96,14 @@ def read(root: str, location: Any) -> Annotations:
     paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
     names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
     available = ImageFiles(root)
-    points = shapes.keypoint_names(_read_pointed(root, names, available))
+    found = Annotations(keypoint_names=shapes.keypoint_names(_read_pointed(root, names, available)))
 
     def read_one(name: str) -> AnnotatedImage | None:
         image = _read_image(root, name, available)
-        return shapes.fill_keypoints(*image, points) if image else None
+        return shapes.fill_keypoints(*image, found.keypoint_names) if image else None
 
-    find_one = find_image(read_one)
-    findings = ((name, finding) for name in names for finding in find_one(name))
     inner = f"{inside}/" if inside else ""
-    found = gather_each(findings, available, keypoint_names=points, below=inner)
+    found = with_unannotated(read_each(found, names, read_one, available), available, inner)
     return dataclasses.replace(found, images=_checked(found, files.join(root, inside)))
 
 

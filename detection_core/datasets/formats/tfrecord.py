@@ -4,12 +4,11 @@ import contextlib
 import dataclasses
 import fnmatch
 import functools
-import itertools
 import os
 import posixpath
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
@@ -18,13 +17,14 @@ from detection_core.datasets import layouts
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     Annotations,
+    ReadAll,
     Rejected,
-    Rejection,
     Rejections,
+    read_here,
+    rejecting,
 )
 from detection_core.datasets.classes import check_keypoint_names
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
-from detection_core.datasets.many_files import Finding, ManyFiles
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.file_parts import FilePart, PackedFile, is_packed, unpack_beginning
@@ -62,7 +62,9 @@ def _record_files(root: str, location: Any) -> list[str]:
     return found
 
 
-def read(root: str, location: Any, class_names: Mapping[int, str] = _NO_NAMES) -> Annotations:
+def read(
+    root: str, location: Any, class_names: Mapping[int, str] = _NO_NAMES, read_all: ReadAll = read_here
+) -> Annotations:
     """Read the examples of TFRecord files. Classes keep their ids in the records.
 
     `class_names` fills in the names or the ids that records lack.
@@ -70,49 +72,29 @@ def read(root: str, location: Any, class_names: Mapping[int, str] = _NO_NAMES) -
     Raises:
         DataError: while the images are read, if a file is damaged, or a class has two ids.
     """
-    return open_files(root, location, class_names).annotations()
+    return read_all(functools.partial(_read_files, root, class_names), _record_files(root, location))
 
 
-def open_files(root: str, location: Any, class_names: Mapping[int, str]) -> ManyFiles:
-    """Find the files that `read` reads."""
-    paths, ids = _record_files(root, location), {name: number for number, name in class_names.items()}
+def _read_files(root: str, class_names: Mapping[int, str], paths: Sequence[str]) -> Annotations:
+    keypoint_names: dict[str, list[str]] = {}
+    found = Annotations(rejected=Rejections(), keypoint_names=keypoint_names)
+    ids = {name: number for number, name in class_names.items()}
 
-    def gather(findings: Iterable[tuple[str, Finding]]) -> Annotations:
-        keypoint_names: dict[str, Sequence[str]] = {}
-        found = Annotations(rejected=Rejections(), keypoint_names=keypoint_names)
+    def images() -> Iterator[AnnotatedImage]:
+        for path in paths:
+            name = os.path.relpath(path, root)
+            for number, (part, data) in enumerate(read_records(path)):
+                with rejecting(found.rejected, name, f"record {number}"):
+                    if data is None:
+                        raise Rejected("malformed_record", "the record's checksum does not fit its bytes")
+                    example = RecordedExample(data, part, class_names)
+                    image = example.image(f"{name}-{number}")
+                    _learn(found.categories, example.classes(), ids, path)
+                    keypoint_names.update(example.keypoint_names())
+                    yield image
+        check_keypoint_names(keypoint_names, root)
 
-        def images() -> Iterator[AnnotatedImage]:
-            for path, in_file in itertools.groupby(findings, lambda pair: pair[0]):
-                name = os.path.relpath(path, root)
-                for number, (_, finding) in enumerate(in_file):
-                    if finding.image is None:
-                        found.rejected.append(Rejection(name, f"record {number}", *finding.fault))
-                        continue
-                    _learn(found.categories, finding.classes, ids, path)
-                    keypoint_names.update(finding.keypoint_names)
-                    yield finding.image
-            check_keypoint_names(keypoint_names, root)
-
-        return dataclasses.replace(found, images=images())
-
-    def count() -> int:
-        return sum(map(count_records, paths[:_SAMPLE])) * len(paths) // len(paths[:_SAMPLE])
-
-    read_one = functools.partial(_read_file, root=root, class_names=class_names)
-    return ManyFiles(paths=paths, count=count, read=read_one, gather=gather)
-
-
-def _read_file(path: str, root: str, class_names: Mapping[int, str]) -> Iterator[Finding]:
-    name = os.path.relpath(path, root)
-    for number, (part, data) in enumerate(read_records(path)):
-        try:
-            if data is None:
-                raise Rejected("malformed_record", "the record's checksum does not fit its bytes")
-            example = RecordedExample(data, part, class_names)
-            image = example.image(f"{name}-{number}")
-            yield Finding(image, (), example.classes(), example.keypoint_names())
-        except Rejected as e:
-            yield Finding(fault=(e.reason, e.detail))
+    return dataclasses.replace(found, images=images())
 
 
 def _learn(categories: dict[str, int], classes: Mapping[str, int], ids: Mapping[str, int], path: str) -> None:

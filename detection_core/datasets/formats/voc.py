@@ -1,6 +1,5 @@
 """Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt, or folders with other names."""
 
-import functools
 import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +12,17 @@ from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Annotations,
     Malformed,
+    ReadAll,
     Rejected,
     checked_id,
     checked_text,
     path_inside,
+    read_here,
 )
 from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.xml_files import parse_xml
-from detection_core.datasets.image_files import ImageFiles, gather_each
+from detection_core.datasets.image_files import ImageFiles, read_each, with_unannotated
 from detection_core.datasets.image_parts import plain_line, read_list
-from detection_core.datasets.many_files import ManyFiles, find_image
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -178,7 +178,7 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
     return image_set, annotations, images
 
 
-def read(root: str, location: Any) -> Annotations:
+def read(root: str, location: Any, read_all: ReadAll = read_here) -> Annotations:
     """Read the annotation files of an image set, or all below the annotation folder.
 
     The categories are the classes that occur; the format does not list them. Without an image set, images
@@ -187,29 +187,22 @@ def read(root: str, location: Any) -> Annotations:
     Raises:
         DataError: if folders or the image set are missing.
     """
-    return open_files(root, location).annotations()
-
-
-def open_files(root: str, location: Any, _: object = None) -> ManyFiles:
-    """Find the files that `read` reads."""
     image_set, annotations, folder = locate(root, location)
     if image_set:
         listed = [f"{plain_line(line)}.xml" for line in read_list(image_set)]
     else:  # also unreadable folders with an annotation's name
         listing = list_folder(annotations)
         listed = sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=layouts.stem)
-    available = ImageFiles(folder)
-    gather = functools.partial(
-        gather_each,
-        available=available,
-        shown=os.path.relpath(annotations, root),
-        below=None if image_set else "",
-    )
+    shown, available = os.path.relpath(annotations, root), ImageFiles(folder)
 
     def read_one(path: str) -> AnnotatedImage:
         return _image(layouts.stem(path), path_inside(annotations, path), available)
 
-    return ManyFiles(paths=listed, count=lambda: len(listed), read=find_image(read_one), gather=gather)
+    def read_some(paths: Sequence[str]) -> Annotations:
+        return read_each(Annotations(), paths, read_one, available, shown)
+
+    found = read_all(read_some, listed)
+    return found if image_set else with_unannotated(found, available)
 
 
 def _image(name: str, path: str, available: ImageFiles) -> AnnotatedImage:

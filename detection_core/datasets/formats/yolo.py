@@ -7,7 +7,7 @@ See https://docs.ultralytics.com/datasets/. A box is `class x y width height` wi
 import dataclasses
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
@@ -16,13 +16,15 @@ from detection_core.datasets.annotated_images import (
     Annotations,
     Keypoint,
     Malformed,
+    ReadAll,
     Rejected,
-    Rejection,
     check_count,
     checked_id,
     checked_text,
     path_inside,
     read_annotation,
+    read_here,
+    rejecting,
 )
 from detection_core.datasets.formats.yolo_layout import (
     LOOKS_FOR,
@@ -35,7 +37,6 @@ from detection_core.datasets.formats.yolo_layout import (
     read_set,
 )
 from detection_core.datasets.layouts import list_data_set
-from detection_core.datasets.many_files import Finding, ManyFiles, find_image
 from detection_core.datasets.shapes import polygon_object
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
@@ -69,13 +70,8 @@ def locate(root: str, location: Any) -> list[str]:
     return [listing.path(found.file), *(listing.path(folder) for folder in sorted(folders))]
 
 
-def read(root: str, location: Any) -> Annotations:
+def read(root: str, location: Any, read_all: ReadAll = read_here) -> Annotations:
     """Read a split's label files; images may lack one; DataError without classes, images or label files."""
-    return open_files(root, location).annotations()
-
-
-def open_files(root: str, location: Any, _: object = None) -> ManyFiles:
-    """Find the files that `read` reads."""
     listing, found, where = _open(root, location)
     paths = images_of(listing, found, where)
     labels = labels_of(listing, paths)
@@ -86,22 +82,16 @@ def open_files(root: str, location: Any, _: object = None) -> ManyFiles:
             where=root,
         )
 
-    def read_one(image: str) -> AnnotatedImage:
-        path = path_inside(listing.root, checked_text(image, "the image's name"))
-        lines = _lines(listing.path(labels[image])) if image in labels else ()
-        objects = [_object(line, number, found) for number, line in lines]
-        return AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
-
-    def gather(findings: Iterable[tuple[str, Finding]]) -> Annotations:
+    def read_some(images: Sequence[str]) -> Annotations:
         annotations = Annotations(
             categories={name: number + 1 for number, name in found.names.items()},
             keypoint_names=_keypoint_names(found),
-            about={listing.path(image) for image in labels},
         )
-        images = _gather_images(findings, labels, annotations)
-        return dataclasses.replace(annotations, images=images)
+        read_images = _read_images(listing, found, images, labels, annotations)
+        return dataclasses.replace(annotations, images=read_images)
 
-    return ManyFiles(paths=paths, count=lambda: len(paths), read=find_image(read_one), gather=gather)
+    about = {listing.path(image) for image in labels}
+    return dataclasses.replace(read_all(read_some, paths), about=about)
 
 
 def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str, str]]:
@@ -124,17 +114,24 @@ def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str
     return listing, read_set(listing, file), where
 
 
-def _gather_images(
-    findings: Iterable[tuple[str, Finding]], labels: Mapping[str, str], annotations: Annotations
+def _read_images(
+    listing: FolderListing,
+    found: YoloSet,
+    paths: Sequence[str],
+    labels: Mapping[str, str],
+    annotations: Annotations,
 ) -> Iterator[AnnotatedImage]:
     """Yield the images with a label file; the others are background, kept separately."""
-    for image, finding in findings:
-        if finding.image is None:
-            annotations.rejected.append(Rejection(labels.get(image, image), image, *finding.fault))
-        elif image in labels:
-            yield finding.image
-        else:
-            annotations.unannotated.append(finding.image)
+    for image in paths:
+        with rejecting(annotations.rejected, labels.get(image, image), image):
+            path = path_inside(listing.root, checked_text(image, "the image's name"))
+            lines = _lines(listing.path(labels[image])) if image in labels else ()
+            objects = [_object(line, number, found) for number, line in lines]
+            entry = AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
+            if image in labels:
+                yield entry
+            else:
+                annotations.unannotated.append(entry)
 
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -5,24 +5,25 @@ import shutil
 
 import pytest
 
-from components.example_gen.file_reading import read_files
+from components.example_gen.file_reading import on_workers
 from components.example_gen.ingestion import read_dataset
 from components.runtime.beam_pipeline import IN_PROCESS
 from detection_core.data.record_format import write_record
 from detection_core.errors import DataError
+from tests.support.cases import refused
 from tests.support.dataset_files import picture, stored_image, write_files, write_voc
 from tests.support.input_data import find
 from tests.support.record_files import encode_example, object_columns
 from tests.support.same_set import WRITERS
 
 IN_MEMORY = IN_PROCESS[:2]
-"""Beam's runner in this process. `read_files` leaves out the pipeline for IN_PROCESS itself."""
+"""Beam's runner in this process. `on_workers` leaves out the pipeline for IN_PROCESS itself."""
 
 
-def contents(path, data_format, splits, read=None):
+def contents(path, data_format, splits, spread=None):
     """Everything that is known of a data set after reading."""
     data = find(str(path), data_format, splits)
-    dataset = read_dataset(data, None, read_files=read) if read else read_dataset(data, None)
+    dataset = read_dataset(data, None, spread=spread) if spread else read_dataset(data, None)
     return (
         {name: list(images.packed()) for name, images in dataset.splits.items()},
         {name: list(rejected) for name, rejected in dataset.rejected.items()},
@@ -33,7 +34,7 @@ def contents(path, data_format, splits, read=None):
 
 
 def by_workers(folder, *arguments):
-    return functools.partial(read_files, folder=str(folder), beam_args=arguments or IN_MEMORY, fewest=0)
+    return functools.partial(on_workers, folder=str(folder), beam_args=arguments or IN_MEMORY)
 
 
 NAMES = "abcdefgh"
@@ -77,27 +78,39 @@ def test_lists_and_folders_of_images_are_parts_of_what_workers_read(tmp_path):
     assert contents(tmp_path / "data", "voc", splits, by_workers(tmp_path / "work")) == here
 
 
-def test_an_error_of_the_user_s_is_raised_as_in_one_process(tmp_path):
+def write_records(root, ids):
+    """Write a file of one record for each id of its class."""
     sides = {"xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0]}
-    for number, name in enumerate("abc"):
-        columns = object_columns(sides, label=[7 + number // 2], text=["cat"])
-        with (tmp_path / f"{name}.record").open("wb") as out:
+    for name, number in zip("abc", ids, strict=True):
+        columns = object_columns(sides, label=[number], text=["cat"])
+        with (root / f"{name}.record").open("wb") as out:
             write_record(out, encode_example(stored_image(picture(), source_id=name), columns))
-            out.write(b"cut" * (name == "b"))
-    messages = set()
-    for read in (None, by_workers(tmp_path / "work")):
-        with pytest.raises(DataError, match=r"b\.record: expected record 1 of a TFRecord file") as raised:
-            contents(tmp_path, "tfrecord", {"train": 1.0}, read)
-        messages.add(str(raised.value))
-    assert len(messages) == 1
 
 
-def test_few_images_and_formats_of_one_file_are_read_here(tmp_path):
-    write_voc(tmp_path)
-    plan = find(str(tmp_path), "voc", {"train": 1.0}).reader.plan_files(str(tmp_path), None, None)
-    (part,) = read_files([plan], folder=str(tmp_path / "work"), beam_args=IN_MEMORY)
-    assert part.count() == 4 and [
-        finding.image.source_id for path in part.paths for finding in part.read(path)
-    ]
-    assert read_files([None], folder=str(tmp_path / "work"), beam_args=IN_MEMORY) == [None]
+def test_an_error_of_the_user_s_is_raised_as_in_one_process(tmp_path):
+    write_records(tmp_path, ids=(7, 7, 8))
+    with (tmp_path / "b.record").open("ab") as out:
+        out.write(b"cut")
+    messages = {
+        str(refused(DataError, "b.record", contents, tmp_path, "tfrecord", {"train": 1.0}, spread))
+        for spread in (None, by_workers(tmp_path / "work"))
+    }
+    assert len(messages) == 1 and "expected record 1 of a TFRecord file" in messages.pop()
+
+
+def test_a_single_file_and_formats_of_one_file_are_read_here(tmp_path):
+    WRITERS["tfrecord"](tmp_path / "records")
+    WRITERS["coco"](tmp_path / "coco")
+    for data_format, folder in (("tfrecord", "records"), ("coco", "coco")):
+        here = contents(tmp_path / folder, data_format, {"train": 1.0})
+        assert contents(tmp_path / folder, data_format, {"train": 1.0}, by_workers(tmp_path / "work")) == here
     assert not (tmp_path / "work").exists()
+
+
+def test_a_class_with_two_ids_in_two_lists_is_refused_as_in_one_process(tmp_path):
+    write_records(tmp_path, ids=(7, 7, 8))
+    messages = {
+        str(refused(DataError, "c.record", contents, tmp_path, "tfrecord", {"train": 1.0}, spread))
+        for spread in (None, by_workers(tmp_path / "work"))
+    }
+    assert len(messages) == 1 and "one id for the class 'cat', found 7 and 8" in messages.pop()

@@ -15,7 +15,7 @@ from PIL import Image
 
 from detection_core.data.decode import decode_pixels
 from detection_core.datasets import image_files, image_parts
-from detection_core.datasets.annotated_images import AnnotatedImage, Rejected
+from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected
 from detection_core.datasets.encoding import DECODINGS, find_decoding, make_example
 from detection_core.datasets.image_files import ImageFiles, shown_size, shown_sizes
 from detection_core.datasets.image_parts import find_parts, part_names, plain_line
@@ -334,11 +334,13 @@ def test_images_without_annotation_are_called_as_with_one_and_count_once(tmp_pat
     names = ("a.jpg", "b.jpg", "b.png", "deep/c.jpg", "d\n.jpg", "e.jpg")
     write_files(tmp_path, dict.fromkeys(names, b"image"))
     available = ImageFiles(str(tmp_path))
-    found = image_files.images_without_annotation(available, {str(tmp_path / "a.jpg")}, ["a", "e"])
+    ids = [image_files.image_without_objects(name, f"{name}.jpg", name) for name in "ae"]
+    annotated = Annotations(images=ids, about={str(tmp_path / "a.jpg")})
+    found = whole(image_files.with_unannotated(annotated, available)).unannotated
     named = {"b": "b.jpg", "b.png": "b.png", "e.jpg": "e.jpg", "deep/c": "deep/c.jpg"}
     assert [(image.source_id, image.filename) for image in found] == list(named.items())
     assert not any(image.objects for image in found)
-    below = image_files.images_without_annotation(available, set(), [], "deep/")
+    below = whole(image_files.with_unannotated(Annotations(), available, "deep/")).unannotated
     assert [image.filename for image in below] == ["deep/c.jpg"]
     a, b, c = (image_files.image_without_objects(name, name, f"/{name}") for name in "abc")
     assert image_files.left_over([[a, b], [b, c]], [[], ["/a"]]) == [[b], [c]]
