@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "dask" / "run.py"
 pytestmark = [
     pytest.mark.engines,
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(not os.environ.get("DETFLOW_ENGINES"), reason="make test-engines runs it"),
 ]
 

@@ -15,6 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "ray" / "train.py"
 AUGMENTATION = "data_augmentation_options { random_horizontal_flip { } }"
 pytestmark = [
     pytest.mark.engines,
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(not os.environ.get("DETFLOW_ENGINES"), reason="make test-engines runs it"),
 ]
 
