@@ -48,8 +48,9 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     data, label_map, shard_folder = _plan(job)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     with files.atomic_dir(job.examples) as folder:
-        work = files.join(folder, shards.WORK)
-        spread = functools.partial(on_workers, folder=work, beam_args=job.beam_args)
+        spread = functools.partial(
+            on_workers, folder=files.join(folder, shards.WORK), beam_args=job.beam_args
+        )
         dataset = read_dataset(data, label_map, job.unannotated_images, spread)
         annotated = dataset.annotated
         check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
@@ -86,7 +87,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
         if shard_folder:
             shards.write_manifests(folder, shards.read_reports(folder))
-        files.remove_tree(work)
+        files.remove_tree(files.join(folder, shards.WORK))
     files.remove_tree(list_path)
     total = card.total
     put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"
