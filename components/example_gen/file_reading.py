@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from components.example_gen.image_index import pack_record, read_record
-from components.example_gen.shards import choose_arguments
+from components.example_gen.shards import WORK, choose_arguments
 from components.runtime.beam_pipeline import IN_PROCESS, run_pipeline
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, ReadAll, ReadSome, Rejection
 from detection_core.errors import DataError, DetectionError
@@ -34,7 +34,7 @@ def on_workers(
 
     Args:
         read_part: can be pickled; workers learn from it how to read files.
-        folder: for lists and results, on storage that all workers reach.
+        folder: of the examples, on storage that all workers reach.
         beam_args: Beam's pipeline options; empty: chosen by the number of files.
     """
 
@@ -47,7 +47,7 @@ def on_workers(
         lists, length = [], max(1, min(_PATHS, len(paths) // _LISTS))
         name = uuid.uuid4().hex  # of this part: a late worker of another one overwrites nothing
         for begin in range(0, len(paths), length):
-            lists.append(files.join(folder, f"{name}-{begin:09d}.files"))
+            lists.append(files.join(folder, WORK, f"{name}-{begin:09d}.files"))
             files.write_bytes(lists[-1], marshal.dumps(list(paths[begin : begin + length])))
         _logger.info("ingest | %d annotation files in %d lists", len(paths), len(lists))
 

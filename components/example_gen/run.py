@@ -48,9 +48,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     data, label_map, shard_folder = _plan(job)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     with files.atomic_dir(job.examples) as folder:
-        spread = functools.partial(
-            on_workers, folder=files.join(folder, shards.WORK), beam_args=job.beam_args
-        )
+        spread = functools.partial(on_workers, folder=folder, beam_args=job.beam_args)
         dataset = read_dataset(data, label_map, job.unannotated_images, spread)
         annotated = dataset.annotated
         check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
