@@ -23,7 +23,8 @@ def train_worker(arguments: dict) -> None:
     from detection_core import load_config, train
 
     config = load_config(arguments["config"], arguments["overrides"])
-    trained = train(config, examples=arguments["examples"], output=arguments["output"])
+    places = {name: arguments[name] for name in ("examples", "output", "warm_start")}
+    trained = train(config, **places)
     ray.train.report({"loss": trained.report.loss})
 
 
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--config", required=True, help="a pipeline.config")
     parser.add_argument("--examples", required=True, help="folder of ExampleGen's examples")
     parser.add_argument("--output", required=True, help="folder to write")
+    parser.add_argument("--warm-start", help="detector folder with the starting weights")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--gpus", action="store_true", help="a GPU for each worker")
     parser.add_argument("--steps", type=int, help="replaces train_config.num_steps")
@@ -43,6 +45,7 @@ def main() -> None:
         "config": str(Path(options.config).resolve()),
         "examples": str(Path(options.examples).resolve()),
         "output": str(output),
+        "warm_start": options.warm_start and str(Path(options.warm_start).resolve()),
         "overrides": {"train_config.num_steps": options.steps} if options.steps else {},
     }
     ray.init(address=options.address)
