@@ -45,7 +45,7 @@ def test_two_workers_train_as_one_does(tmp_path):
     """All images are the same, so that each worker's part has the gradients of the whole batch."""
     write_examples(tmp_path / "examples", images=1)
     text = config_text(8).replace("batch_size: 2", "batch_size: 4").replace(AUGMENTATION, "")
-    (tmp_path / "pipeline.config").write_text(text.replace("base: 0.05", "base: 0.01"))
+    (tmp_path / "pipeline.config").write_text(text.replace("base: 0.05", "base: 0.001"))
     run(tmp_path, "first", "-m", "pipeline.cli", "train", "--set=train_config.num_steps=1")
     one, processes = trained(tmp_path, 1)
     assert len(processes) == 1
