@@ -49,6 +49,8 @@ def test_non_maximum_suppression_and_the_operations_of_a_network(run):
 @pytest.mark.zoo
 def test_what_takes_seconds_prints_ratios_beside_its_peers_too(run):
     assert "plain" in run("ingest --images 80 --repeat 1")
+    rows = json.loads(run("annotations --images 3 --boxes 2"))
+    assert len(rows) == 9 and {row["boxes"] for row in rows} == {"6"}
     assert "nothing" in run("drift_false_alarms --repeats 1")
     printed = run(f"{TARGETS} --parts criterion")
     assert printed.count("image by image") == 2 and printed.count("  before") == 1
