@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from component_specs import EvaluatorJob, ExampleGenJob
-from components.evaluator.run import run as evaluate
 from components.example_gen import run as example_gen
-from detection_core.artifacts.evaluation import MAP
-from tests.support import blobs
 from tests.support.dataset_files import write_voc
 from tests.support.local_server import free_port, wait_for_port
 
@@ -54,6 +51,10 @@ def shards(data: Path, folder: Path, *beam_args: str, **changes: Any) -> dict[st
 
 def evaluated(folder: Path, *beam_args: str) -> dict[str, Any]:
     """Evaluate eleven images in five files; return files and metrics, without times and memory."""
+    from components.evaluator.run import run as evaluate
+    from detection_core.artifacts.evaluation import MAP
+    from tests.support import blobs
+
     blobs.write_examples(folder / "examples", "test", blobs.scenes(11), shard_ends=(1, 5, 5, 9))
     paths = {name: str(folder / "out" / name) for name in ("evaluation", "blessing")}
     evaluate(
