@@ -10,6 +10,7 @@ stopped resumes when the command is repeated.
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import ray
@@ -39,6 +40,9 @@ def main() -> None:
     parser.add_argument("--gpus", action="store_true", help="a GPU for each worker")
     parser.add_argument("--steps", type=int, help="replaces train_config.num_steps")
     parser.add_argument("--address", help="of a Ray cluster; default: this machine")
+    parser.add_argument(
+        "--no-dashboard", action="store_true", help="start faster; Ray Train then warns often"
+    )
     options = parser.parse_args()
     output = Path(options.output).resolve()
     arguments = {
@@ -48,7 +52,10 @@ def main() -> None:
         "warm_start": options.warm_start and str(Path(options.warm_start).resolve()),
         "overrides": {"train_config.num_steps": options.steps} if options.steps else {},
     }
-    ray.init(address=options.address)
+    here = {"num_cpus": max(os.cpu_count() or 1, options.workers)}
+    if options.no_dashboard:
+        here["include_dashboard"] = False
+    ray.init(address=options.address, **({} if options.address else here))
     trainer = TensorflowTrainer(
         train_worker,
         train_loop_config=arguments,
