@@ -125,10 +125,6 @@ def _example_gen(settings: PipelineSettings) -> Step:
     )
 
 
-def _beam_args(settings: PipelineSettings, *, distributed: bool) -> tuple[str, ...]:
-    return tuple(settings.beam.args) if distributed else ()
-
-
 def _data_validator(settings: PipelineSettings) -> Step:
     return _step(
         DATA_VALIDATOR,
@@ -137,7 +133,7 @@ def _data_validator(settings: PipelineSettings) -> Step:
         overrides=step_configs.step_overrides(settings, quantize=False),
         checks=settings.validation.model_dump()["checks"],
         schema_text=step_configs.schema_text(settings),
-        beam_args=_beam_args(settings, distributed=settings.validation.distributed),
+        beam_args=tuple(settings.beam.args) if settings.validation.distributed else (),
     )
 
 
@@ -167,7 +163,7 @@ def _evaluator(
         {"examples": _EXAMPLES, "model": model, "baseline": baseline},
         component="evaluator",
         tiles=settings.data.tiles.parameters(),
-        beam_args=_beam_args(settings, distributed=settings.evaluate.distributed),
+        beam_args=tuple(settings.beam.args) if settings.evaluate.distributed else (),
         **given,
     )
 

@@ -171,7 +171,7 @@ def _out_of_range(path: str, message: Message, own: Mapping[str, Range]) -> Iter
             (pair for pair in elements if math.isfinite(pair[1]) and not allowed.holds(pair[1])), None
         )
         if wrong is not None:
-            text = f"expected {allowed.text}, found {_shown(wrong[1])}"
+            text = f"expected {allowed.text}, found {wrong[1]:{',' if isinstance(wrong[1], int) else 'g'}}"
             yield Problem(path=child_path(path, field, wrong[0]), message=text)
 
 
@@ -181,10 +181,6 @@ def _elements(field: FieldDescriptor, value: Any) -> Iterator[tuple[int | None, 
         yield from enumerate(value)
     else:
         yield None, value
-
-
-def _shown(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _bounds(path: str, message: Message) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,6 @@ def to_int16x8(conversion: Conversion) -> bytes:
     return tflite_quantizer.quantize_to_int16(to_float32(conversion), conversion.inputs())
 
 
-def _with_quantized_weights(conversion: Conversion, bits: Mapping[str, int]) -> bytes:
-    return tflite_quantizer.quantize_weights(to_float32(conversion), bits)
-
-
 def _integer(conversion: Conversion, input_type: Any) -> bytes:
     """Return a file whose network runs in int8; ExportError if a bias does not fit into 32 bits."""
     content = _converted(conversion, optimizations=_DEFAULT, input_type=input_type)
@@ -105,7 +101,7 @@ to_int8, to_int8_of_int8, to_int8_of_float32 = (
     functools.partial(_integer, input_type=kind) for kind in (tf.uint8, tf.int8, tf.float32)
 )
 to_int8_weights, to_int4_weights = (
-    functools.partial(_with_quantized_weights, bits=bits)
+    lambda conversion, bits=bits: tflite_quantizer.quantize_weights(to_float32(conversion), bits)
     for bits in (tflite_quantizer.KERNEL_BITS_8, tflite_quantizer.KERNEL_BITS_4)
 )
 

@@ -108,13 +108,11 @@ def _draw(sample: Sample, batch: Batch, names: list[str]) -> tuple[str, str, Ima
 
 def _visible(pixels: np.ndarray) -> tuple[np.ndarray, str]:
     """Return float pixels as uint8; values outside 0..255 are rescaled, with a note."""
-    low, high = float(pixels.min()), float(pixels.max())
+    low, high, note = float(pixels.min()), float(pixels.max()), ""
     if low < -0.5 or high > 255.5 or high <= 2.0:
-        stretched = (pixels - low) * (255.0 / max(high - low, 1e-6))
-        return stretched.round().astype(
-            np.uint8
-        ), f"values from {low:.3g} to {high:.3g}, stretched to be seen"
-    return np.clip(pixels, 0, 255).round().astype(np.uint8), ""
+        pixels = (pixels - low) * (255.0 / max(high - low, 1e-6))
+        note = f"values from {low:.3g} to {high:.3g}, stretched to be seen"
+    return np.clip(pixels, 0, 255).round().astype(np.uint8), note
 
 
 def _jpeg_uri(picture: Image.Image) -> str:

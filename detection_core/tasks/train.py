@@ -129,14 +129,11 @@ def _request(
 
     def write_weights(directory: str) -> None:
         weights = [variable.numpy() for variable in model.variables]
-
-        def write() -> None:
-            write_detector(_trained_model(request, weights), config, label_map, directory)
-
         if this_worker().is_chief:
             # Another thread is outside the scope of the replicas' strategy, in which training runs.
             with ThreadPoolExecutor(1) as outside:
-                outside.submit(write).result()
+                trained = outside.submit(_trained_model, request, weights).result()
+                outside.submit(write_detector, trained, config, label_map, directory).result()
 
     return dataclasses.replace(request, write_weights=write_weights)
 

@@ -19,7 +19,7 @@ from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from detection_core.tasks.input_benchmark import InputBenchmark, Throughput
+    from detection_core.tasks.input_benchmark import InputBenchmark
     from detection_core.tasks.serving_benchmark import ServingTiming
 
 
@@ -169,7 +169,8 @@ def _input_page(found: InputBenchmark) -> Iterator[str | Table]:
     parts = {**found.stages, "whole input": found.whole, "bare decoding and resizing": found.bare}
     if found.step is not None:
         parts[f"training step of {found.batch_size}"] = found.step
-    yield Table([_INPUT_HEADER, *(_row(name, part) for name, part in parts.items())])
+    rates = [(n, metric(p.images_per_second, 1), metric(p.cpu_ms, 2)) for n, p in parts.items()]
+    yield Table([_INPUT_HEADER, *rates])
     yield ""
     yield f"{found.cores} cores; the whole input gives {found.of_bare:.2f} of bare decoding's images a second"
     decoded = f"the decoded images take about {size(found.decoded_bytes)}"
@@ -182,10 +183,6 @@ def _input_page(found: InputBenchmark) -> Iterator[str | Table]:
         reason = "the two work at the same time" if found.gpus else "the two share the cores"
         rate = metric(found.expected, 1)
         yield f"bound by the {found.bound}: training gets about {rate} images/s, as {reason}"
-
-
-def _row(name: str, part: Throughput) -> tuple[str, str, str]:
-    return name, metric(part.images_per_second, 1), metric(part.cpu_ms, 2)
 
 
 def _data(found: InputBenchmark) -> dict[str, Any]:

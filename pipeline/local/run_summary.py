@@ -97,7 +97,11 @@ def _page(run: RunInfo, data: dict[str, Any]) -> Page:
         columns |= {key: text for key, text in shapes.items() if any(key in m for m in data["models"])}
         rows: list[tuple[str, ...]] = [("model", *columns.values(), "gate")]
         rows += [
-            (m["model"], *(_number(m.get(key)) for key in columns), "passed" if m["blessed"] else "refused")
+            (
+                m["model"],
+                *("-" if m.get(key) is None else f"{m[key]:.3f}" for key in columns),
+                "passed" if m["blessed"] else "refused",
+            )
             for m in data["models"]
         ]
         parts.append(Table(rows))
@@ -109,7 +113,3 @@ def _page(run: RunInfo, data: dict[str, Any]) -> Page:
         parts.append(Table(list(data["places"].items()), header=False))
     first, *rest = parts
     return Page((first, *(entry for part in rest for entry in ("", part))))
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

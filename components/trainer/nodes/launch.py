@@ -12,11 +12,11 @@ from typing import Any
 
 from component_specs import TrainerJob
 from component_specs.annotations import encode_parameters, job_fields
-from component_specs.trainer import NODES, TrainingNodes
+from component_specs.trainer import TrainingNodes
 from components.trainer.nodes.job_manifest import KINDS, JobKind
 from components.trainer.nodes.kubernetes_api import KubernetesApi, KubernetesError
 from detection_core.artifacts.model_run import TRAIN_REPORT
-from detection_core.errors import ConfigError, ModelError, shorten
+from detection_core.errors import ModelError
 from detection_core.storage import files
 from detection_core.training.stop_signal import StopSignal
 
@@ -25,19 +25,6 @@ _logger = logging.getLogger(__name__)
 _POLL_SECONDS = 2.0
 _WAITING_SECONDS = 60.0
 _READY = "READY"
-
-
-def given_nodes() -> TrainingNodes:
-    """Return the nodes that the step's variable names; ConfigError for another text than `as_text` writes."""
-    text = os.environ[NODES]
-    try:
-        return TrainingNodes.from_text(text)
-    except (ValueError, TypeError) as error:
-        raise ConfigError(
-            f"expected what a compiled workflow sets, found {shorten(text)} ({error}); set"
-            " kubeflow.steps.trainer.nodes in the settings",
-            where=NODES,
-        ) from error
 
 
 def train_on_nodes(job: TrainerJob, nodes: TrainingNodes) -> dict[str, Any]:

@@ -219,14 +219,14 @@ def _train(
 ) -> TrainingResult:
     config, label_map = request.config, request.label_map
     plan, measure, validation = request.plan.validation, None, None
-    actions: list[TrainingAction]
     if plan is not None:
         measure = DetectorMeasure(request.model, config, label_map, plan, plain_model=request.plain_model)
         validation = Validation(plan.options, measure, request.model, request.work_folder, job=job)
+    actions: list[TrainingAction] = []
     if current_worker().is_chief:
         actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
-    else:
-        actions = [WeightsOfWorker(request.write_weights)] if request.write_weights else []
+    elif request.write_weights:
+        actions = [WeightsOfWorker(request.write_weights)]
     class_weights = datasets.training_class_weights(config, label_map=label_map, left_out=left_out)
     with datasets.naming_bad_train_records(config, label_map=label_map):
         result = run_training(

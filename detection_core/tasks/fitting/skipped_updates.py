@@ -145,7 +145,7 @@ def settled_parts(options: TrainOptions, folder: str) -> int:
         return options.gradient_accumulation_steps
     if not files.exists(BATCH_PARTS.path(folder)):
         return 1
-    images = _images_of_replica(options)
+    images = options.batch_size // tf.distribute.get_strategy().num_replicas_in_sync
     parts = equal_parts(BATCH_PARTS.read(folder).gradient_accumulation_steps, images)
     _logger.info("an update's %d images are computed in %d parts, as was found before", images, parts)
     return parts
@@ -157,15 +157,12 @@ def set_more_parts(error: BatchTooLargeError, options: TrainOptions, parts: int,
     Raises:
         BatchTooLargeError: `error`, if the config fixes the number, or one image does not fit.
     """
-    found = next(more_parts(parts, _images_of_replica(options)), 0)
+    images = options.batch_size // tf.distribute.get_strategy().num_replicas_in_sync
+    found = next(more_parts(parts, images), 0)
     if options.gradient_accumulation_steps or not found:
         raise error
     _logger.warning("%s; %d parts are tried next", error, found)
     BATCH_PARTS.write(folder, BatchParts(gradient_accumulation_steps=found, reason=error.message))
-
-
-def _images_of_replica(options: TrainOptions) -> int:
-    return options.batch_size // tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def fitting_parts(error: BatchTooLargeError, trial: TrialUpdates, parts: int, asked: int, folder: str) -> int:

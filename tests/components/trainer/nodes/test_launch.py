@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from component_specs import TrainerJob
-from component_specs.trainer import NODES, TrainingNodes
+from component_specs.trainer import TrainingNodes
 from components.runtime.bind import bind_arguments
 from components.trainer.nodes import launch
 from components.trainer.nodes.kubernetes_api import KubernetesError
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
-from detection_core.errors import ConfigError, ModelError
+from detection_core.errors import ModelError
 from tests.support.cases import cases, refused
 
 REPORT = TrainReport(steps=7, parameters=3, started_from="random", loss=1.5, learning_rate=0.1)
@@ -141,14 +141,6 @@ def test_copies_of_trainings_that_are_gone_are_removed(job, cluster):
     api.objects["/apis/trainer.kubeflow.org/v1alpha1/namespaces/runs/trainjobs/runs-on"] = {}
     train(job)
     assert sorted(os.listdir(nodes_folder(job))) == ["being-copied", "runs-on"]
-
-
-def test_a_variable_written_by_hand_is_one_error(monkeypatch):
-    for text in ("two", "[2]", '{"nodes": 2, "pods": 3}', "{}"):
-        monkeypatch.setenv(NODES, text)
-        refused(ConfigError, f"{NODES}: expected what a compiled workflow sets, found", launch.given_nodes)
-    monkeypatch.setenv(NODES, TrainingNodes(nodes=2).as_text())
-    assert launch.given_nodes() == TrainingNodes(nodes=2)
 
 
 def test_a_retry_goes_on_with_the_job_and_another_run_makes_another(job, cluster):
