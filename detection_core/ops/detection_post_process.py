@@ -51,7 +51,7 @@ def plain_post_process(options: PostProcessOptions) -> Callable[..., PostProcess
 
     def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> PostProcessed:
         found = tf.reshape(foreground(scores, options.num_classes), [-1, options.num_classes])
-        return suppress(decoded(tf.reshape(box_codes, [-1, 4]), anchors, options), found, options)
+        return suppress(decoded(box_codes[0], anchors, options), found, options)
 
     return post_process
 
