@@ -4,8 +4,9 @@ import dataclasses
 import json
 import logging
 import os
+import pickle
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -100,15 +101,16 @@ def _gather_from_replicas(data: tf.Tensor) -> tf.Tensor:
     return strategy.experimental_local_results(strategy.run(gather))[0]
 
 
-def gather_from_workers(data: bytes) -> list[bytes]:
-    """Return the data of each worker, in the order of their ranks; all must call it, with a byte or more."""
+def gather_from_workers(value: Any) -> list[Any]:
+    """Return the value of each worker, in the order of their ranks; all workers must call it."""
     count = current_worker().count
     if count == 1:
-        return [data]
+        return [value]
+    data = pickle.dumps(value)
     words = np.frombuffer(data + bytes(-len(data) % 8), np.int64)  # there are no collectives of bytes
     sizes = _gather_from_replicas([len(data)]).numpy()
     parts = np.split(_gather_from_replicas(words).numpy(), np.cumsum(-(-sizes // 8))[:-1])
-    found = [part.tobytes()[:size] for part, size in zip(parts, sizes, strict=True)]
+    found = [pickle.loads(part.tobytes()[:size]) for part, size in zip(parts, sizes, strict=True)]
     return found[:: len(found) // count]  # one replica of each worker
 
 

@@ -1,7 +1,6 @@
 """Measure a detector during training, on its config's evaluation images."""
 
 import itertools
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -135,7 +134,7 @@ def _of_all_workers(
     images: tuple[EvaluatedImage, ...], kept: dict[int, np.ndarray]
 ) -> tuple[EvaluatedImage, ...]:
     """Return the images of all workers in the split's order, and add their kept pixels to `kept`."""
-    shares = [pickle.loads(data) for data in gather_from_workers(pickle.dumps((images, kept)))]
+    shares = gather_from_workers((images, kept))
     joined: list[Any] = [None] * sum(len(share) for share, _ in shares)
     for part, (share, pixels) in enumerate(shares):
         joined[part :: len(shares)] = share
