@@ -24,6 +24,8 @@ from typing import Any
 
 import kfp_server_api
 
+from pipeline.kubeflow.step_state import StepState
+
 STATES = {
     "Pending": "PENDING", "Running": "RUNNING", "Succeeded": "SUCCEEDED", "Skipped": "SKIPPED",
     "Failed": "FAILED", "Error": "FAILED", "Omitted": "RUNTIME_STATE_UNSPECIFIED",
@@ -234,3 +236,16 @@ def details_of(workflow: Workflow) -> list[Any]:
     found = [api._ApiClient__deserialize(d, "V2beta1PipelineTaskDetail") for d in workflow.details("a-run")]
     random.Random(1).shuffle(found)
     return found
+
+
+def steps_of(text: str) -> list[Step]:
+    """Return steps that begin a minute after one another, each written as its name or `name:phase`."""
+    return [
+        Step(name=name, phase=ended or "Succeeded", begin=minute)
+        for minute, (name, _, ended) in enumerate(part.partition(":") for part in text.split())
+    ]
+
+
+def listed(states: Sequence[StepState]) -> str:
+    """Return the indented name and the state of each step, separated by commas."""
+    return ", ".join(f"{'> ' * s.depth}{s.name.rpartition('/')[2]} {s.state}" for s in states)

@@ -9,7 +9,7 @@ from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.run_tasks import read_tasks, task_states
 from pipeline.kubeflow.step_log import step_log
 from pipeline.kubeflow.step_state import Ending
-from tests.pipeline.kubeflow.argo_model import BEGIN, Step, Workflow
+from tests.pipeline.kubeflow.argo_model import BEGIN, Step, Workflow, listed, steps_of
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.task_model import MESSAGES, tasks_of
 from tests.support.cases import cases, refused
@@ -19,23 +19,13 @@ _FAILED = Ending(ended=True, cancelled=None, failed=True)
 _STOPPED = Ending(ended=True, cancelled=BEGIN + datetime.timedelta(minutes=2))
 
 
-def _steps(text):
-    """Return steps that begin a minute after one another, each written as its name or `name:phase`."""
-    return [
-        Step(name=name, phase=ended or "Succeeded", begin=minute)
-        for minute, (name, _, ended) in enumerate(part.partition(":") for part in text.split())
-    ]
-
-
 def _tasks(steps, phase, *, retried=True):
     workflow = Workflow("wf-1", retried=retried).run(steps, phase)
     return tasks_of("a-run", "digits", workflow, steps, phase)
 
 
 def _shown(found, ending, trees):
-    """Return the indented name and the state of each step, separated by commas."""
-    states = task_states(found, trees, ending)
-    return ", ".join(f"{'> ' * s.depth}{s.name.rpartition('/')[2]} {s.state}" for s in states)
+    return listed(task_states(found, trees, ending))
 
 
 @cases(
@@ -53,7 +43,7 @@ def _shown(found, ending, trees):
 def test_states_are_those_of_tasks_corrected_by_the_end_of_the_run(*, steps, phase, ending, shown):
     trees = {part.split()[0]: {} for part in shown.split(", ")}
     for retried in (True, False):
-        found = _tasks(_steps(steps), phase, retried=retried)
+        found = _tasks(steps_of(steps), phase, retried=retried)
         assert _shown(found, ending, trees) == shown
         assert _shown(found[::-1], ending, trees) == shown  # the server sorts by id
         for step in task_states(found, trees, ending):
@@ -99,7 +89,11 @@ def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it()
 def test_pods_are_those_of_the_tasks_and_are_guessed_while_the_server_has_none():
     group = Step(name="exit-handler-1", inside=[Step(name="b", phase="Running")])
     for retried in (True, False):
-        steps = [Step(name="a", failed_attempts=1, failed_drivers=1), group, *_steps("c:Unprepared d:Killed")]
+        steps = [
+            Step(name="a", failed_attempts=1, failed_drivers=1),
+            group,
+            *steps_of("c:Unprepared d:Killed"),
+        ]
         workflow = Workflow("wf-1", retried=retried).run(steps, "Failed")
         found = {
             s.name: s

@@ -9,7 +9,7 @@ import kfp_server_api
 from pipeline.kubeflow import runs
 from pipeline.kubeflow.step_log import error_in, no_log, step_log
 from pipeline.kubeflow.step_state import Ending, NodeTree, StepState, node_id, step_states
-from tests.pipeline.kubeflow.argo_model import BEGIN, Step, Workflow, details_of
+from tests.pipeline.kubeflow.argo_model import BEGIN, Step, Workflow, details_of, listed, steps_of
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.support.cases import cases
 
@@ -18,18 +18,11 @@ _STOPPED = Ending(ended=True, cancelled=BEGIN + datetime.timedelta(minutes=2))
 
 
 def _workflow(text, phase, *, retried=True):
-    """Run steps that begin a minute after one another, each written as its name or `name:phase`."""
-    steps = [
-        Step(name=name, phase=ended or "Succeeded", begin=minute)
-        for minute, (name, _, ended) in enumerate(part.partition(":") for part in text.split())
-    ]
-    return Workflow("wf-1", retried=retried).run(steps, phase)
+    return Workflow("wf-1", retried=retried).run(steps_of(text), phase)
 
 
 def _shown(workflow, ending, **trees):
-    """Return the indented name and the state of each step, separated by commas."""
-    found = step_states(details_of(workflow), trees, ending)
-    return ", ".join(f"{'> ' * s.depth}{s.name.rpartition('/')[2]} {s.state}" for s in found)
+    return listed(step_states(details_of(workflow), trees, ending))
 
 
 @cases(
