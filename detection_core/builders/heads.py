@@ -53,15 +53,13 @@ def _variance_scaling(message: VarianceScalingInitializer) -> InitializerOptions
     )
 
 
-def _by_name(name: str) -> InitializerOptions:
-    return InitializerOptions(class_name=type(tf_keras.initializers.get(name)).__name__)
-
-
 INITIALIZERS: dict[str, Callable[[Any], InitializerOptions]] = {
     "truncated_normal_initializer": functools.partial(_normal, "TruncatedNormal"),
     "variance_scaling_initializer": _variance_scaling,
     "random_normal_initializer": functools.partial(_normal, "RandomNormal"),
-    "keras_initializer_by_name": _by_name,
+    "keras_initializer_by_name": lambda name: InitializerOptions(
+        class_name=type(tf_keras.initializers.get(name)).__name__
+    ),
 }
 REGULARIZERS = {"l1_regularizer": "l1", "l2_regularizer": "l2"}
 NORMALIZERS = ("batch_norm", "sync_batch_norm")
