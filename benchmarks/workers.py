@@ -1,12 +1,13 @@
 """Processor time of a training step shared by several worker processes, beside that of one.
 
-    python -m benchmarks.workers [--workers 1 2 4] [--batch 8] [--steps 4 24] [--turns 3] [--keep NAME]
+    python -m benchmarks.workers [--workers 1 2 4] [--batch 8] [--steps 10 30] [--turns 3] [--keep NAME]
 
 Each contender is a training of SSD MobileNetV2 FPN-Lite by `python -m components.trainer`: one process, or
 several that TF_CONFIG joins on this machine. The batch is the total of all, so that the network's work is the
 same; what a step costs more is communication and what each worker does by itself. Start and first step are
-taken off by the difference of two lengths. Contenders take turns. Each process has one core, so that their
-threads do not wait for each other.
+taken off by the difference of two lengths. Both save ten checkpoints, as every training of 10 steps or more
+does, so that these are taken off, too. Contenders take turns. Each process has one core, so that their threads
+do not wait for each other.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--batch", type=int, default=8, help="of all workers together")
-    parser.add_argument("--steps", type=int, nargs=2, default=[4, 24], help="a short and a long training")
+    parser.add_argument("--steps", type=int, nargs=2, default=[10, 30], help="a short and a long training")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--size", type=int, default=320)
     add_keep(parser)
