@@ -5,9 +5,9 @@
 Each contender is a training of SSD MobileNetV2 FPN-Lite by `python -m components.trainer`: one process, or
 several that TF_CONFIG joins on this machine. The batch is the total of all, so that the network's work is the
 same; what a step costs more is communication and what each worker does by itself. Start and first step are
-taken off by the difference of two lengths. Both save ten checkpoints, as every training of 10 steps or more
-does, so that these are taken off, too. Contenders take turns. Each process has one core, so that their threads
-do not wait for each other.
+taken off by the difference of two lengths. Both save ten checkpoints, as do all trainings of ten steps or
+more, so that these are taken off, too. Contenders take turns. Each process has one core, so that their
+threads do not wait for each other.
 """
 
 from __future__ import annotations

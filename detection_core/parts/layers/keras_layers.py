@@ -169,3 +169,30 @@ PREPROCESSORS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "channel_means": subtract_channel_means,
     "standardize": standardize,
 }
+
+
+@tf_keras.utils.register_keras_serializable(package="detflow")
+@has_static_shape
+class BatchNormalization(tf_keras.layers.BatchNormalization):
+    """Batch normalisation that joins the depthwise convolution before it where it uses its averages.
+
+    TensorFlow computes a convolution with a normalisation and an activation in one pass, but a depthwise one
+    only with a bias and an activation. So in a graph the kernel is scaled instead of the maps.
+    """
+
+    def call(self, inputs: tf.Tensor, training: Any = None, mask: Any = None) -> tf.Tensor:
+        """Return the normalised maps, in the shape of the inputs."""
+        convolution = None if training is not False or tf.executing_eagerly() else inputs.op
+        if convolution is None or convolution.type != "DepthwiseConv2dNative":
+            return super().call(inputs, training=training, mask=mask)
+        maps, kernel = convolution.inputs
+        scale = tf.math.rsqrt(self.moving_variance + self.epsilon) * (self.gamma if self.scale else 1.0)
+        shift = (self.beta if self.center else 0.0) - self.moving_mean * scale
+        attributes = {name: convolution.get_attr(name) for name in _OF_CONVOLUTIONS}
+        # Output channel c * multiplier + m is [c, m] in a kernel.
+        scaled = kernel * tf.cast(tf.reshape(scale, kernel.shape[2:]), kernel.dtype)
+        outputs = tf.raw_ops.DepthwiseConv2dNative(input=maps, filter=scaled, **attributes)
+        return tf.nn.bias_add(outputs, tf.cast(shift, outputs.dtype))
+
+
+_OF_CONVOLUTIONS = ("strides", "padding", "explicit_paddings", "data_format", "dilations")

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.layers.keras_layers import FUNCTIONS, hard_sigmoid, sigmoid
+from detection_core.parts.layers.keras_layers import FUNCTIONS, BatchNormalization, hard_sigmoid, sigmoid
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     InitializerOptions,
@@ -169,7 +169,7 @@ class NetworkLayers:
             return _identity
         # A single replica has the whole batch, and its fused operation is faster.
         shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
-        layer = tf_keras.layers.BatchNormalization(
+        layer = BatchNormalization(
             momentum=options.momentum,
             epsilon=options.epsilon,
             center=options.center,

@@ -372,3 +372,22 @@ def test_nobody_else_parses_names_of_layers_or_has_regular_expressions():
             if path != PARSER and parsed:
                 offenders[str(path)] = parsed
     assert offenders == {}
+
+
+@cases(("same", 1, True, 1), ("same", 2, True, 2), ("valid", 2, False, 1))
+def test_a_normalisation_joins_a_depthwise_convolution(*, padding, stride, whole, multiplier):
+    """In a graph with averages, TensorFlow fuses it; values are those of the layer that is not joined."""
+    draws = np.random.default_rng(0)
+    convolution = tf_keras.layers.DepthwiseConv2D(
+        3, strides=stride, padding=padding, depth_multiplier=multiplier, use_bias=False
+    )
+    norm = keras_layers.BatchNormalization(center=whole, scale=whole)
+    network = _model(lambda maps: norm(convolution(maps)), 9, 7, 5)
+    for variable in norm.variables:
+        variable.assign(draws.uniform(0.5, 2.0, variable.shape))
+    maps = tf.constant(draws.normal(size=(2, 9, 7, 5)), tf.float32)
+    joined = tf.function(lambda: network(maps, training=False)).get_concrete_function()
+    assert "FusedBatchNormV3" not in {operation.type for operation in joined.graph.get_operations()}
+    np.testing.assert_allclose(joined(), network(maps, training=False), rtol=1e-5, atol=1e-5)
+    training = tf.function(lambda: network(maps, training=True)).get_concrete_function()
+    assert "FusedBatchNormV3" in {operation.type for operation in training.graph.get_operations()}
