@@ -52,18 +52,21 @@ LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
 """
 
 
-class FamilyDescription(Protocol):
-    """A description of a configured detector: a dataclass with fields for JSON."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FamilyDescription:
+    """Description of a configured detector.
 
-    @property
-    def parts(self) -> Mapping[str, str]:
-        """Return the configured parts of the model, for example head and losses; name to text."""
+    Attributes:
+        summary: the parts of the model in one line.
+        rows: further lines as (name, text).
+        parts: the configured parts of the model, for example head and losses; name to text.
+        data: further values, JSON-ready.
+    """
 
-    def summary(self) -> str:
-        """Name the parts of the model in one line."""
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Return further lines of the description as (name, text)."""
+    summary: str
+    rows: Iterable[tuple[str, str]] = ()
+    parts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

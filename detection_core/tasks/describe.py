@@ -28,7 +28,7 @@ class Description:
 
     Attributes:
         architecture: name of the detector family.
-        model: the family's own description, a dataclass.
+        model: the family's own description.
         resizer: kind of the image resizer, a field of its oneof.
         input_shape: rows and columns of the network input.
         classes: number without the background. None if only the label map defines it; sizes then assume one
@@ -53,9 +53,7 @@ class Description:
         """Return the description, JSON-ready; the family's entries are merged in."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         model, shape = fields.pop("model"), fields.pop("input_shape")
-        return (
-            dataclasses.asdict(model) | fields | {"input_size": shape.size or (shape.smallest, shape.largest)}
-        )
+        return {**model.data, **fields, "input_size": shape.size or (shape.smallest, shape.largest)}
 
     def text(self) -> str:
         """Return the description as readable lines."""
@@ -64,7 +62,7 @@ class Description:
         )
         size = low if self.input_shape.size else f"{low} to {high}"
         rows = [
-            ("model", f"{self.architecture}, {self.model.summary()}"),
+            ("model", f"{self.architecture}, {self.model.summary}"),
             ("input", f"{size} x 3 from {self.resizer}"),
             ("classes", _LEFT_OUT if self.classes is None else f"{self.classes:,}"),
             ("parameters", f"{self.parameters:,}, of which {self.trainable_parameters:,} are trained"),
@@ -72,9 +70,7 @@ class Description:
         if self.flops:
             flops = f"{self.flops / 1e9:.2f} GFLOPs an image (two for each multiply-add of a layer)"
             rows.append(("operations", flops))
-        return "\n".join(
-            f"{name:13s}{text}" for name, text in [*rows, *self.model.rows(), *self.parts.items()]
-        )
+        return "\n".join(f"{name:13s}{text}" for name, text in [*rows, *self.model.rows, *self.parts.items()])
 
 
 def describe(config: CheckedConfig) -> Description:

@@ -1,14 +1,12 @@
 """A family from outside: two networks, its own predictions, several image sizes, masks and keypoints."""
 
-import dataclasses
-
 import tensorflow as tf
 import tf_keras
 
 from detection_core.allowed_values import CHANNELS, Option
 from detection_core.config.messages.registered import option_values
 from detection_core.detectors.base import Detector, InputShape, with_total
-from detection_core.detectors.family import Family
+from detection_core.detectors.family import Family, FamilyDescription
 from detection_core.structures import Batch, Detections, Images, box_detections
 from tests.support.tiny_training import config_text
 
@@ -85,24 +83,15 @@ class QuadrantDetector(Detector):
         return found._replace(masks=masks, keypoints=0.75 * corners + 0.25 * corners[:, :, ::-1])
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class QuadrantDescription:
-    parts: dict[str, str]
-
-    def summary(self) -> str:
-        return "four quadrants"
-
-    def rows(self) -> list[tuple[str, str]]:
-        return [("stages", "2")]
-
-
 OPTIONS = {"channels": Option(4, CHANNELS)}
 QUADRANT_FAMILY = Family(
     name="quadrants",
     build=lambda message, where, seed: QuadrantDetector(
         message.num_classes, **option_values(OPTIONS, message)
     ),
-    describe=lambda message, detector: QuadrantDescription(parts={"head": "dense"}),
+    describe=lambda message, detector: FamilyDescription(
+        summary="four quadrants", rows=[("stages", "2")], parts={"head": "dense"}
+    ),
     loss_names=dict(zip(STAGES, ("first", "second"), strict=True)),
     options=OPTIONS,
     keypoints=lambda message: (2, "num_keypoints"),

@@ -13,6 +13,7 @@ from detection_core.builders.detector_parts import (
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.messages.sizes import fixed_size
 from detection_core.data.label_map import LabelMap
+from detection_core.detectors.family import FamilyDescription
 from detection_core.errors import ConfigError
 from detection_core.families.center_net.backbones import TrackedLayers
 from detection_core.families.center_net.decoding import KeypointTask, Refinement
@@ -260,55 +261,32 @@ def _of_class(label_map: LabelMap, task: CenterNet.KeypointEstimation, where: st
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CenterNetDescription:
-    """The detector that a message describes.
-
-    Attributes:
-        feature_extractor: its type, as the config names it.
-        backbone: its kind.
-        heatmap: rows and columns of the heatmaps.
-        suppresses: whether non-maximum suppression follows.
-        keypoints: name of a keypoint task -> number of its keypoints.
-        parts: heads and losses.
-    """
-
-    feature_extractor: str
-    backbone: str
-    heatmap: tuple[int, int]
-    suppresses: bool
-    keypoints: dict[str, int]
-    parts: dict[str, str]
-
-    def summary(self) -> str:
-        """Name extractor and backbone."""
-        return f"{self.feature_extractor} ({self.backbone})"
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Say the size of the heatmaps, and the keypoints of each task."""
-        rows, columns = self.heatmap
-        return [
-            ("heatmap", f"{rows} x {columns}, {'with' if self.suppresses else 'without'} suppression"),
-            *(("keypoints", f"{count} of {name}") for name, count in self.keypoints.items()),
-        ]
-
-
-def describe_center_net(message: CenterNet, detector: CenterNetModel) -> CenterNetDescription:
+def describe_center_net(message: CenterNet, detector: CenterNetModel) -> FamilyDescription:
     """Describe a detector that was built from a message."""
     extractor, parts = message.feature_extractor.type, detector.parts
     entry = EXTRACTORS[extractor]
     centers, boxes = message.object_center_params, message.object_detection_task
-    rows, columns = parts.input_size
+    rows, columns = (side // STRIDE for side in parts.input_size)
     kind = centers.classification_loss.WhichOneof("classification_loss")
     losses = [(centers.object_center_loss_weight, kind)]
     if parts.finds_boxes:
         losses.append((boxes.task_loss_weight, boxes.localization_loss.WhichOneof("localization_loss")))
-    return CenterNetDescription(
-        feature_extractor=extractor,
-        backbone=" and ".join(name for name in (entry.backbone, entry.neck) if name),
-        heatmap=(rows // STRIDE, columns // STRIDE),
-        suppresses=parts.nms is not None,
-        keypoints={task.name: len(task.indices) for task in parts.keypoints},
+    backbone = " and ".join(name for name in (entry.backbone, entry.neck) if name)
+    keypoints = {task.name: len(task.indices) for task in parts.keypoints}
+    suppresses = parts.nms is not None
+    return FamilyDescription(
+        summary=f"{extractor} ({backbone})",
+        rows=[
+            ("heatmap", f"{rows} x {columns}, {'with' if suppresses else 'without'} suppression"),
+            *(("keypoints", f"{count} of {name}") for name, count in keypoints.items()),
+        ],
+        data={
+            "feature_extractor": extractor,
+            "backbone": backbone,
+            "heatmap": (rows, columns),
+            "suppresses": suppresses,
+            "keypoints": keypoints,
+        },
         parts={
             "heads": ", ".join(head.name for head in parts.heads),
             "losses": " + ".join(f"{weight:g} x {loss}" for weight, loss in losses),

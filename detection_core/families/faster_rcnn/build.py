@@ -1,6 +1,5 @@
 """Build and describe detectors from FasterRcnn messages."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from detection_core.config.messages.extractors import LAST_BACKBONE_LEVEL
 from detection_core.config.messages.sizes import network_size
 from detection_core.config.model_fields import foreground_classes
 from detection_core.detectors.base import InputShape
+from detection_core.detectors.family import FamilyDescription
 from detection_core.families.faster_rcnn import network
 from detection_core.families.faster_rcnn.check import finds_masks
 from detection_core.families.faster_rcnn.extractors import (
@@ -225,43 +225,7 @@ def anchor_boxes(message: FasterRcnn, where: str) -> np.ndarray | None:
     return anchors
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FasterRcnnDescription:
-    """The detector that a message describes.
-
-    Attributes:
-        feature_extractor: its type, as the config names it.
-        family: of the backbone.
-        stages: 1 for proposals, 2 for boxes, 3 for masks too.
-        strides: of the feature maps from which regions are cropped, pixels, the finest first.
-        anchors_per_location: anchors at each cell of each map.
-        proposals: most proposals of an image.
-        parts: head and losses.
-    """
-
-    feature_extractor: str
-    family: str
-    stages: int
-    strides: tuple[int, ...]
-    anchors_per_location: tuple[int, ...]
-    proposals: int
-    parts: dict[str, str]
-
-    def summary(self) -> str:
-        """Name extractor, backbone and stages."""
-        stages = "1 stage" if self.stages == 1 else f"{self.stages} stages"
-        family = f"{self.family}, fpn" if len(self.strides) > 1 else self.family
-        return f"{self.feature_extractor} ({family}, {stages})"
-
-    def rows(self) -> list[tuple[str, str]]:
-        """List the anchors of each feature map, and the proposals."""
-        maps = zip(self.strides, self.anchors_per_location, strict=True)
-        anchors = [f"{count} every {stride} pixels" for stride, count in maps]
-        rows = [("" if number else "anchors", text) for number, text in enumerate(anchors)]
-        return [*rows, ("proposals", f"up to {self.proposals:,}")]
-
-
-def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> FasterRcnnDescription:
+def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> FamilyDescription:
     """Describe a detector that was built from a message."""
     extractor = message.feature_extractor.type
     loss = message.second_stage_classification_loss.WhichOneof("classification_loss") or "weighted_softmax"
@@ -279,12 +243,25 @@ def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> Fast
             "head": str(message.second_stage_box_predictor.WhichOneof("box_predictor_oneof")),
             "losses": second,
         }
-    return FasterRcnnDescription(
-        feature_extractor=extractor,
-        family=network.BACKBONES[EXTRACTORS[extractor].backbone].family,
-        stages=detector.parts.stages,
-        strides=tuple(strides(message.feature_extractor)),
-        anchors_per_location=tuple(detector.parts.proposing.generator.num_anchors_per_location()),
-        proposals=message.first_stage_max_proposals,
+    family, stages = network.BACKBONES[EXTRACTORS[extractor].backbone].family, detector.parts.stages
+    maps = list(strides(message.feature_extractor))
+    counts = list(detector.parts.proposing.generator.num_anchors_per_location())
+    anchors = [f"{count} every {stride} pixels" for stride, count in zip(maps, counts, strict=True)]
+    proposals = message.first_stage_max_proposals
+    neck, number = ", fpn" if len(maps) > 1 else "", "1 stage" if stages == 1 else f"{stages} stages"
+    return FamilyDescription(
+        summary=f"{extractor} ({family}{neck}, {number})",
+        rows=[
+            *(("" if place else "anchors", text) for place, text in enumerate(anchors)),
+            ("proposals", f"up to {proposals:,}"),
+        ],
+        data={
+            "feature_extractor": extractor,
+            "family": family,
+            "stages": stages,
+            "strides": maps,
+            "anchors_per_location": counts,
+            "proposals": proposals,
+        },
         parts=parts,
     )

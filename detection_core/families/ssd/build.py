@@ -10,8 +10,9 @@ from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.heads import build_head
 from detection_core.config.messages.sizes import fixed_size
 from detection_core.config.model_fields import foreground_classes
+from detection_core.detectors.family import FamilyDescription
 from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
-from detection_core.families.ssd.model import AnchorLevel, SsdModel, SsdParts
+from detection_core.families.ssd.model import SsdModel, SsdParts
 from detection_core.families.ssd.network import build_network, find_backbone, lay_levels
 from detection_core.parts.anchor_criterion import AnchorCriterion
 from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner
@@ -84,48 +85,25 @@ def build_target_assigner(message: ssd_pb2.Ssd) -> AnchorTargetAssigner:
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SsdDescription:
-    """The detector that a message describes.
-
-    Attributes:
-        feature_extractor: its type, as the config names it.
-        family: of the backbone.
-        neck: between backbone and heads.
-        anchors: boxes predicted for one image.
-        levels: feature maps with their anchors, finest first.
-        parts: head and losses, by the arms of their oneofs.
-    """
-
-    feature_extractor: str
-    family: str
-    neck: str
-    anchors: int
-    levels: tuple[AnchorLevel, ...]
-    parts: dict[str, str]
-
-    def summary(self) -> str:
-        """Name extractor, backbone and neck."""
-        return f"{self.feature_extractor} ({self.family}, {self.neck})"
-
-    def rows(self) -> list[tuple[str, str]]:
-        """List the anchors of each feature map."""
-        levels = [
-            ("", f"{level.rows} x {level.columns} x {level.anchors / (level.rows * level.columns):g}")
-            for level in self.levels
-        ]
-        return [("anchors", f"{self.anchors:,}"), *levels]
-
-
-def describe_ssd(message: Ssd, detector: SsdModel) -> SsdDescription:
+def describe_ssd(message: Ssd, detector: SsdModel) -> FamilyDescription:
     """Describe a detector that was built from a message."""
     extractor, loss = message.feature_extractor.type, message.loss
-    return SsdDescription(
-        feature_extractor=extractor,
-        family=BACKBONES[EXTRACTORS[extractor].backbone].family,
-        neck=EXTRACTORS[extractor].neck,
-        anchors=sum(level.anchors for level in detector.levels),
-        levels=detector.levels,
+    family, neck = BACKBONES[EXTRACTORS[extractor].backbone].family, EXTRACTORS[extractor].neck
+    anchors = sum(level.anchors for level in detector.levels)
+    levels = [
+        ("", f"{level.rows} x {level.columns} x {level.anchors / (level.rows * level.columns):g}")
+        for level in detector.levels
+    ]
+    return FamilyDescription(
+        summary=f"{extractor} ({family}, {neck})",
+        rows=[("anchors", f"{anchors:,}"), *levels],
+        data={
+            "feature_extractor": extractor,
+            "family": family,
+            "neck": neck,
+            "anchors": anchors,
+            "levels": [dataclasses.asdict(level) for level in detector.levels],
+        },
         parts={
             "head": str(message.box_predictor.WhichOneof("box_predictor_oneof")),
             "losses": (

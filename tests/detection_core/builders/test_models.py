@@ -128,7 +128,7 @@ def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts():
     assert model.build_resizer() == FixedShapeResizer(height=64, width=64)
     detector = model.build(seed=None)
     assert detector.num_classes == 2
-    assert PLAIN in model.describe(detector).summary()
+    assert PLAIN in model.describe(detector).summary
     # Models are compared, and the rest of their configs is not.
     longer = apply_overrides(CONFIG, {"train_config.num_steps": 9})
     other = apply_overrides(CONFIG, {"model.ssd.num_classes": 3})

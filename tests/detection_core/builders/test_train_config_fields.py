@@ -197,6 +197,6 @@ def test_a_changed_config_that_passes_is_built_whole():
         shapes = map_shapes(ssd.feature_extractor, *network_size(ssd.image_resizer))
         counts = anchors_per_location(ssd.anchor_generator)
         anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
-        assert describe(config).model.anchors == anchors
+        assert describe(config).model.data["anchors"] == anchors
 
     check()

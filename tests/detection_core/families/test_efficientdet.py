@@ -98,9 +98,9 @@ def test_variables_are_the_reference_s_and_another_network_is_refused(*, name):
 
 def test_a_description_names_model_backbone_anchors_and_heads():
     found = build.describe_efficientdet(goldens.small_detector(None, size=(128, 192), iou_loss_type="ciou"))
-    assert found.summary() == "efficientdet-lite0 (efficientnet-lite0, 1 x 8 nodes of 64, sum)"
-    assert found.rows()[:2] == [("anchors", f"{found.anchors:,}"), ("", "16 x 24 x 9")]
-    assert found.anchors == 9 * (16 * 24 + 8 * 12 + 4 * 6 + 2 * 3 + 1 * 2)
+    assert found.summary == "efficientdet-lite0 (efficientnet-lite0, 1 x 8 nodes of 64, sum)"
+    assert found.rows[:2] == [("anchors", f"{found.data['anchors']:,}"), ("", "16 x 24 x 9")]
+    assert found.data["anchors"] == 9 * (16 * 24 + 8 * 12 + 4 * 6 + 2 * 3 + 1 * 2)
     assert found.parts["losses"] == "focal + 50 x huber + 1 x ciou"
     heads = ["object_detection", "segmentation"]
     found = build.describe_efficientdet(

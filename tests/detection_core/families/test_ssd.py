@@ -1,6 +1,5 @@
 """Anchors, targets, description, quantization and TensorFlow Lite of SSDs; the larger modules have files."""
 
-import dataclasses
 import itertools
 import logging
 
@@ -127,11 +126,12 @@ def test_levels_and_anchors_of_the_description_are_those_of_the_predictions():
     config = parse_pipeline_config(config_text())
     model = build_detector(config.model, seed=None)
     found = describe_ssd(config.model.ssd, model)
-    assert found.summary() == "ssd_mobilenet_v2_fpn_keras (mobilenet_v2, fpn)"
-    assert [(level.rows, level.columns) for level in found.levels] == [(8, 8), (4, 4), (2, 2)]
-    assert found.anchors == model.network.output_shape[0][1] == sum(level.anchors for level in found.levels)
-    assert found.rows()[:2] == [("anchors", f"{found.anchors}"), ("", "8 x 8 x 2")]
-    assert set(dataclasses.asdict(found)["parts"]) == {"head", "losses"}
+    assert found.summary == "ssd_mobilenet_v2_fpn_keras (mobilenet_v2, fpn)"
+    anchors, levels = found.data["anchors"], found.data["levels"]
+    assert [(level["rows"], level["columns"]) for level in levels] == [(8, 8), (4, 4), (2, 2)]
+    assert anchors == model.network.output_shape[0][1] == sum(level["anchors"] for level in levels)
+    assert found.rows[:2] == [("anchors", f"{anchors}"), ("", "8 x 8 x 2")]
+    assert found.parts.keys() == {"head", "losses"}
 
 
 def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(caplog):

@@ -161,8 +161,8 @@ def test_all_configurations_pass_the_checks_and_describe_their_variables():
     found = {path: list(variable.shape) for path, variable in object_paths(model).items()}
     assert found == golden.facts["variables"]
     text = describe_faster_rcnn(golden.config.model.faster_rcnn, model)
-    assert text.summary() == "faster_rcnn_resnet50_keras (resnet_v1, 2 stages)"
-    assert text.rows() == [("anchors", "12 every 16 pixels"), ("proposals", "up to 300")]
+    assert text.summary == "faster_rcnn_resnet50_keras (resnet_v1, 2 stages)"
+    assert text.rows == [("anchors", "12 every 16 pixels"), ("proposals", "up to 300")]
     before, after = golden.facts["preprocess"]
     np.testing.assert_allclose(model.preprocess(tf.constant([[[before]]]))[0, 0, 0], after, rtol=1e-5)
     # A classifier's checkpoint numbers the layers of both halves in one row.

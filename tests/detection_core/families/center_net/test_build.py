@@ -207,8 +207,8 @@ def test_layers_are_named_by_their_place_and_know_their_path():
 def test_the_description_names_heads_and_keypoints(small, labels):
     message = small_config(labels=labels).model.center_net
     found = describe_center_net(message, small)
-    assert found.summary() == "hourglass_10 (hourglass)"
-    assert found.rows() == [("heatmap", "16 x 16, without suppression"), ("keypoints", "2 of corners")]
+    assert found.summary == "hourglass_10 (hourglass)"
+    assert found.rows == [("heatmap", "16 x 16, without suppression"), ("keypoints", "2 of corners")]
     assert "corners/keypoint/regression" in found.parts["heads"]
     assert configured_model(small_config(labels=labels)).architecture == "center_net"
     assert small.with_network(small.network).parts is small.parts

@@ -194,9 +194,9 @@ def test_three_updates_on_one_batch_lower_its_loss():
 def test_the_description_names_each_map():
     model = _build()
     found = describe_faster_rcnn(parse_pipeline_config(_text()).model.faster_rcnn, model)
-    assert found.summary() == f"{NAME} (tests, fpn, 2 stages)"
-    assert found.rows()[:2] == [("anchors", "1 every 4 pixels"), ("", "1 every 8 pixels")]
-    assert found.rows()[-1] == ("proposals", "up to 12")
+    assert found.summary == f"{NAME} (tests, fpn, 2 stages)"
+    assert found.rows[:2] == [("anchors", "1 every 4 pixels"), ("", "1 every 8 pixels")]
+    assert found.rows[-1] == ("proposals", "up to 12")
 
 
 def test_a_detector_without_a_pyramid_is_no_start_of_one_with_a_pyramid(tmp_path):
