@@ -42,57 +42,32 @@ def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
     return _clipped(sample, lambda image: tf.image.adjust_saturation(image, factor))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustBrightness:
-    """Make the image brighter or darker by up to `max_delta` of the full range."""
-
-    max_delta: float = 0.2
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the colours of a sample; see `Augmentation`."""
-        return adjust_brightness(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
+Adjustment = Callable[[Sample, tf.Tensor], Sample]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustContrast:
-    """Scale the contrast by a random factor."""
+class RandomAdjust:
+    """Change brightness, contrast, hue or saturation by a random amount.
 
-    min_delta: float = 0.8
-    max_delta: float = 1.25
+    Attributes:
+        adjust: one of the functions above.
+        min_delta: smallest amount.
+        max_delta: largest amount.
+    """
 
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the colours of a sample; see `Augmentation`."""
-        return adjust_contrast(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustHue:
-    """Rotate the hue by up to `max_delta` of the full circle."""
-
-    max_delta: float = 0.02
+    adjust: Adjustment
+    min_delta: float
+    max_delta: float
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the colours of a sample; see `Augmentation`."""
-        return adjust_hue(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
+        """Augment the sample."""
+        return self.adjust(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustSaturation:
-    """Scale the saturation by a random factor."""
-
-    min_delta: float = 0.8
-    max_delta: float = 1.25
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the colours of a sample; see `Augmentation`."""
-        return adjust_saturation(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
-
-
-_Adjustment = Callable[[Sample, tf.Tensor], Sample]
-_BRIGHTNESS: tuple[_Adjustment, float, float] = (adjust_brightness, -32.0 / 255.0, 32.0 / 255.0)
-_CONTRAST: tuple[_Adjustment, float, float] = (adjust_contrast, 0.5, 1.5)
-_HUE: tuple[_Adjustment, float, float] = (adjust_hue, -0.2, 0.2)
-_SATURATION: tuple[_Adjustment, float, float] = (adjust_saturation, 0.5, 1.5)
+_BRIGHTNESS: tuple[Adjustment, float, float] = (adjust_brightness, -32.0 / 255.0, 32.0 / 255.0)
+_CONTRAST: tuple[Adjustment, float, float] = (adjust_contrast, 0.5, 1.5)
+_HUE: tuple[Adjustment, float, float] = (adjust_hue, -0.2, 0.2)
+_SATURATION: tuple[Adjustment, float, float] = (adjust_saturation, 0.5, 1.5)
 COLOR_ORDERINGS = {
     0: (_BRIGHTNESS, _SATURATION, _HUE, _CONTRAST),
     1: (_BRIGHTNESS, _CONTRAST, _SATURATION, _HUE),

@@ -113,16 +113,26 @@ def _downscale(message: pb.RandomDownscaleToTargetPixels) -> Augmentation:
     return from_fields(scaling.RandomDownscaleToTargetPixels, message, **unset)
 
 
+def _random_adjust(adjust: colour.Adjustment) -> Callable[[Any], Augmentation]:
+    """Return the builder of a random adjustment; without `min_delta` the amounts are symmetric about 0."""
+
+    def build(message: Any) -> Augmentation:
+        low = getattr(message, "min_delta", -message.max_delta)
+        return colour.RandomAdjust(adjust=adjust, min_delta=low, max_delta=message.max_delta)
+
+    return build
+
+
 PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "normalize_image": same_fields(colour.NormalizeImage),
     "random_horizontal_flip": same_fields(geometry.RandomHorizontalFlip),
     "random_pixel_value_scale": same_fields(colour.RandomPixelValueScale),
     "random_image_scale": same_fields(scaling.RandomImageScale),
     "random_rgb_to_gray": same_fields(colour.RandomRGBtoGray),
-    "random_adjust_brightness": same_fields(colour.RandomAdjustBrightness),
-    "random_adjust_contrast": same_fields(colour.RandomAdjustContrast),
-    "random_adjust_hue": same_fields(colour.RandomAdjustHue),
-    "random_adjust_saturation": same_fields(colour.RandomAdjustSaturation),
+    "random_adjust_brightness": _random_adjust(colour.adjust_brightness),
+    "random_adjust_contrast": _random_adjust(colour.adjust_contrast),
+    "random_adjust_hue": _random_adjust(colour.adjust_hue),
+    "random_adjust_saturation": _random_adjust(colour.adjust_saturation),
     "random_distort_color": same_fields(colour.RandomDistortColor),
     "random_jitter_boxes": same_fields(boxes_and_labels.RandomJitterBoxes),
     "random_crop_image": _crop,

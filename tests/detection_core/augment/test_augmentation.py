@@ -6,9 +6,10 @@ import tensorflow as tf
 
 from detection_core.augment import augmentation, boxes_and_labels, colour, geometry, patches
 from detection_core.augment.augmentation import Augmentations, apply_with_probability, random_int
-from detection_core.augment.colour import RandomAdjustBrightness
 from detection_core.augment.geometry import RandomHorizontalFlip, RandomVerticalFlip, flip, repeat_image
+from detection_core.builders.augment import PREPROCESSING_STEPS
 from detection_core.ops.objects import new_truth
+from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.structures import Sample
 from tests.detection_core.augment import golden_samples
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_test
@@ -19,7 +20,7 @@ from tests.support.golden_cases import load_cases
 def test_augmentations_change_in_turn_or_not_at_all_and_each_of_several_is_chosen():
     sample = golden_sample(CASES["horizontal_flip"])
     tf.nest.map_structure(np.testing.assert_array_equal, Augmentations()(sample, SEED), sample)
-    step = RandomAdjustBrightness(max_delta=0.3)
+    step = colour.RandomAdjust(adjust=colour.adjust_brightness, min_delta=-0.3, max_delta=0.3)
     once, twice = Augmentations(augmentations=(step,)), Augmentations(augmentations=(step, step))
     first = np.asarray(once(sample, SEED).image, np.float64)
     second = np.asarray(twice(sample, SEED).image, np.float64)
@@ -108,9 +109,13 @@ def test_golden_with_given_draws(*, name):
 
 def test_random_changes_stay_in_the_range_of_pixels_and_vary():
     sample = golden_sample(CASES["rgb_to_gray"])
-    steps = [colour.RandomDistortColor(color_ordering=1), colour.RandomAdjustBrightness(max_delta=0.9)]
-    steps += [colour.RandomPixelValueScale(), colour.RandomAdjustContrast(), colour.RandomAdjustHue()]
-    for step in [*steps, colour.RandomAdjustSaturation()]:
+    message, names = pb.PreprocessingStep(), [f"random_{name}" for name in ADJUST]
+    built = {name: PREPROCESSING_STEPS[name](getattr(message, name)) for name in names}
+    amounts = [
+        (step.min_delta, step.max_delta) for step in built.values() if isinstance(step, colour.RandomAdjust)
+    ]
+    assert amounts == [pytest.approx(ends) for ends in ((-0.2, 0.2), (0.8, 1.25), (-0.02, 0.02), (0.8, 1.25))]
+    for step in (colour.RandomDistortColor(color_ordering=1), *built.values()):
         images = [np.asarray(step(sample, tf.constant([i, 0], tf.int64)).image) for i in range(3)]
         assert all(image.min() >= 0.0 and image.max() <= 255.0 for image in images)
         assert np.abs(images[0] - images[1]).max() > 0 and np.abs(images[1] - images[2]).max() > 0
