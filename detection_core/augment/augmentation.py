@@ -77,6 +77,18 @@ def apply_with_probability(
     return tf.cond(draw < probability, lambda: change(sample), lambda: sample)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomApply:
+    """Apply a change that needs no random numbers, with a probability."""
+
+    change: Callable[[Sample], Sample]
+    probability: float = 0.5
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
+        return apply_with_probability(uniforms(seed, 1)[0], self.probability, self.change, sample)
+
+
 def skip_with_probability(
     draw: tf.Tensor, probability: tf.Tensor | float, change: Callable[[Sample], Sample], sample: Sample
 ) -> Sample:

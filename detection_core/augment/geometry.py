@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import ClassVar
 
 import tensorflow as tf
 
@@ -49,51 +48,6 @@ def rotate90(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
     )
     image = tf.reverse(tf.transpose(sample.image, [1, 0, 2]), [0])
     return sample._replace(image=image, truth=objects.reorder_keypoints(truth, permutation))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _RandomFlip:
-    _AXIS: ClassVar[int]
-
-    probability: float = 0.5
-    keypoint_flip_permutation: tuple[int, ...] = ()
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        return apply_with_probability(
-            uniforms(seed, 1)[0],
-            self.probability,
-            lambda s: flip(s, self._AXIS, self.keypoint_flip_permutation),
-            sample,
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomHorizontalFlip(_RandomFlip):
-    """Mirror left and right at random; for the permutation see `reorder_keypoints`."""
-
-    _AXIS = HORIZONTAL
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomVerticalFlip(_RandomFlip):
-    """Mirror top and bottom at random; for the permutation see `reorder_keypoints`."""
-
-    _AXIS = VERTICAL
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomRotation90:
-    """Rotate by 90 degrees counter-clockwise at random; for the permutation see `reorder_keypoints`."""
-
-    probability: float = 0.5
-    keypoint_rot_permutation: tuple[int, ...] = ()
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
-        draw = uniforms(seed, 1)[0]
-        return apply_with_probability(
-            draw, self.probability, lambda s: rotate90(s, self.keypoint_rot_permutation), sample
-        )
 
 
 def repeat_image(sample: Sample, axis: int) -> Sample:

@@ -1,6 +1,7 @@
 """Build augmentations from train_config.data_augmentation_options."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from detection_core.augment import (
     policies,
     scaling,
 )
-from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
+from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf, RandomApply
 from detection_core.augment.mixing import MixedAugmentations, Mixing
 from detection_core.builders.oneof import from_fields, oneof_builder, same_fields
 from detection_core.config.messages.registered import build_registered
@@ -113,6 +114,20 @@ def _downscale(message: pb.RandomDownscaleToTargetPixels) -> Augmentation:
     return from_fields(scaling.RandomDownscaleToTargetPixels, message, **unset)
 
 
+def _random_flip(axis: int) -> Callable[[Any], Augmentation]:
+    def build(message: Any) -> Augmentation:
+        permutation = tuple(message.keypoint_flip_permutation)
+        flip = functools.partial(geometry.flip, axis=axis, permutation=permutation)
+        return RandomApply(change=flip, probability=message.probability)
+
+    return build
+
+
+def _random_rotation90(message: pb.RandomRotation90) -> Augmentation:
+    rotate = functools.partial(geometry.rotate90, permutation=tuple(message.keypoint_rot_permutation))
+    return RandomApply(change=rotate, probability=message.probability)
+
+
 def _random_adjust(adjust: colour.Adjustment) -> Callable[[Any], Augmentation]:
     """Return the builder of a random adjustment; without `min_delta` the amounts are symmetric about 0."""
 
@@ -125,7 +140,7 @@ def _random_adjust(adjust: colour.Adjustment) -> Callable[[Any], Augmentation]:
 
 PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "normalize_image": same_fields(colour.NormalizeImage),
-    "random_horizontal_flip": same_fields(geometry.RandomHorizontalFlip),
+    "random_horizontal_flip": _random_flip(geometry.HORIZONTAL),
     "random_pixel_value_scale": same_fields(colour.RandomPixelValueScale),
     "random_image_scale": same_fields(scaling.RandomImageScale),
     "random_rgb_to_gray": same_fields(colour.RandomRGBtoGray),
@@ -150,8 +165,8 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "ssd_random_crop_pad": _ssd_crop_pad,
     "ssd_random_crop_fixed_aspect_ratio": _ssd_crop_fixed_aspect_ratio,
     "ssd_random_crop_pad_fixed_aspect_ratio": _ssd_crop_pad_fixed_aspect_ratio,
-    "random_vertical_flip": same_fields(geometry.RandomVerticalFlip),
-    "random_rotation90": same_fields(geometry.RandomRotation90),
+    "random_vertical_flip": _random_flip(geometry.VERTICAL),
+    "random_rotation90": _random_rotation90,
     "rgb_to_gray": same_fields(colour.RGBtoGray),
     "random_absolute_pad_image": _absolute_pad,
     "random_self_concat_image": same_fields(geometry.RandomSelfConcatImage),

@@ -1,6 +1,7 @@
 """Augmentations of several images, and grids of masks."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -8,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.augment import mixing
-from detection_core.augment.augmentation import in_floats
-from detection_core.augment.geometry import RandomHorizontalFlip
+from detection_core.augment.augmentation import RandomApply, in_floats
+from detection_core.augment.geometry import HORIZONTAL, flip
 from detection_core.augment.mixing import GREY, Mosaic
 from detection_core.augment.patches import GridMask, centre_of, turned
 from detection_core.ops.objects import new_truth
@@ -19,6 +20,7 @@ from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 SEED = tf.constant([5, 6], tf.int64)
+FLIP = functools.partial(flip, axis=HORIZONTAL, permutation=(0,))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +78,11 @@ def test_a_mix_takes_distinct_samples_of_the_pool_and_of_a_second_mix_mixed_ones
 def test_steps_remain_without_mixing_and_are_applied_to_partners_with_seeds_of_their_own():
     sample = shining((40, 50), (3, 4, 5, 6))
     pool = pool_of([sample, *_numbered(4)])
-    flip = RandomHorizontalFlip(probability=1.0, keypoint_flip_permutation=(0,))
-    chain = mixing.MixedAugmentations(steps=(flip, _Sum(3)))
+    always = RandomApply(change=FLIP, probability=1.0)
+    chain = mixing.MixedAugmentations(steps=(always, _Sum(3)))
     np.testing.assert_array_equal(chain(pool, SEED, mixes=tf.constant(False)).image, sample.image[:, ::-1])
     images = [_image([[[value] * 3, [0.0] * 3]]) for value in (1.0, 2.0, 4.0, 8.0)]
-    chain = mixing.MixedAugmentations(steps=(RandomHorizontalFlip(keypoint_flip_permutation=(0,)), _Sum(3)))
+    chain = mixing.MixedAugmentations(steps=(RandomApply(change=FLIP), _Sum(3)))
     sides = {tuple(_mixed(chain, images, i, 3).image.numpy()[0, :, 0]) for i in range(40)}
     assert {left + right for left, right in sides} == {15}
     assert len(sides) > 8  # one seed for all would flip all or none: 15 or 0
@@ -89,7 +91,7 @@ def test_steps_remain_without_mixing_and_are_applied_to_partners_with_seeds_of_t
 def test_a_graph_gives_what_eager_execution_gives():
     samples = _numbered(6)
     stacked = tf.stack([s.image for s in samples])
-    chain = mixing.MixedAugmentations(steps=(_Sum(2), RandomHorizontalFlip(keypoint_flip_permutation=(0,))))
+    chain = mixing.MixedAugmentations(steps=(_Sum(2), RandomApply(change=FLIP)))
 
     @tf.function
     def changed(seed):
