@@ -106,8 +106,8 @@ build_classification_loss = oneof_builder("classification_loss", CLASSIFICATION_
 
 LOCALIZATION_LOSSES: dict[str, Callable[[Any], losses.LocalizationLoss]] = {
     "l1_localization_loss": same_fields(losses.L1Loss),
-    "weighted_giou": same_fields(losses.GiouLoss),
-    "weighted_iou": same_fields(losses.IouLoss),
+    "weighted_giou": lambda message: losses.IouLoss(iou=iou_ops.matched_giou),
+    "weighted_iou": lambda message: losses.IouLoss(iou=iou_ops.matched_iou),
     "weighted_l2": same_fields(losses.L2Loss),
     "weighted_smooth_l1": same_fields(losses.SmoothL1Loss),
     "registered": lambda message: build_registered("localization_loss", message),

@@ -6,7 +6,6 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import tensorflow as tf
 
-from detection_core.ops import iou as iou_ops
 from detection_core.parts.samplers import BalancedSampler, HardExampleMiner
 
 
@@ -332,29 +331,22 @@ class L1Loss:
         return tf.reduce_sum(tf.abs(prediction - target) * weights[..., tf.newaxis], axis=-1)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class IouLoss:
-    """One minus the IoU, whose gradient is zero for boxes that do not overlap.
+    """One minus an IoU.
 
-    UnitBox, https://arxiv.org/abs/1608.01471, uses its negative logarithm instead.
+    UnitBox, https://arxiv.org/abs/1608.01471, uses its negative logarithm instead. The gradient of the plain
+    IoU is zero for boxes that do not overlap. That of the generalised one is not:
+    https://arxiv.org/abs/1902.09630.
+
+    Attributes:
+        iou: of pairs of boxes, of `ops.iou`.
     """
 
     compares_boxes: ClassVar[bool] = True
 
-    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor, float32 [B, A]; see `LocalizationLoss`."""
-        return (1.0 - iou_ops.matched_iou(prediction, target)) * weights
-
-
-@dataclasses.dataclass(frozen=True)
-class GiouLoss:
-    """One minus the generalised IoU, which has a gradient also for boxes that do not overlap.
-
-    Generalized Intersection over Union, https://arxiv.org/abs/1902.09630.
-    """
-
-    compares_boxes: ClassVar[bool] = True
+    iou: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor, float32 [B, A]; see `LocalizationLoss`."""
-        return (1.0 - iou_ops.matched_giou(prediction, target)) * weights
+        return (1.0 - self.iou(prediction, target)) * weights

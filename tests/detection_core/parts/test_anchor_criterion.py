@@ -14,7 +14,7 @@ from detection_core.ops.objects import new_truth
 from detection_core.ops.update_draws import update_draws
 from detection_core.parts import box_coders
 from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
-from detection_core.parts.losses import AnchorLosses, GiouLoss, SigmoidFocalLoss, SmoothL1Loss, SoftmaxLoss
+from detection_core.parts.losses import AnchorLosses, IouLoss, SigmoidFocalLoss, SmoothL1Loss, SoftmaxLoss
 from detection_core.parts.matchers import GreedyBipartiteMatcher
 from detection_core.parts.samplers import BalancedSampler
 from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner
@@ -110,7 +110,7 @@ def _criteria(**options):
     for classification, localization, hard, sampler, coder in (
         (focal, codes, None, None, FASTER),
         (focal, codes, None, None, KEYPOINTS),
-        (SoftmaxLoss(logit_scale=1.0), GiouLoss(), mining, None, FASTER),
+        (SoftmaxLoss(logit_scale=1.0), IouLoss(iou=iou_ops.matched_giou), mining, None, FASTER),
         (focal, codes, None, BalancedSampler(positive_fraction=0.25), FASTER),
     ):
         yield AnchorCriterion(
