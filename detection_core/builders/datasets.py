@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -192,17 +191,6 @@ def training_class_weights(
     return weights
 
 
-def naming_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> AbstractContextManager[None]:
-    """Return a context in which a failure to read a training record names file and record.
-
-    Example:
-        with naming_bad_train_records(config, label_map=label_map):
-            for batch in build_train_dataset(...): ...
-    """
-    reader = train_reader(config, label_map)
-    return naming_bad_records(reader.paths, reader.decode)
-
-
 def find_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> tuple[list[LeftOut], int]:
     """Decode every training record; return those that fail, and the count; DataError for a damaged file."""
     reader = train_reader(config, label_map)
@@ -220,34 +208,27 @@ def build_eval_dataset(config: CheckedConfig, *, label_map: LabelMap, batch_size
     return _plain_batches(eval_reader(config, label_map), model_image_resizer(config.model), batch_size)
 
 
-def build_representative_dataset(
-    config: CheckedConfig, *, label_map: LabelMap, batch_size: int
-) -> tf.data.Dataset:
-    """Build the dataset for calibrating quantization: each training example once, in order, not augmented.
+def representative_pixels(
+    config: CheckedConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8, start: int = 0
+) -> Iterator[tf.Tensor]:
+    """Yield `examples` training images from number `start` on: each once, in order, not augmented.
 
-    It yields `Batch`es; the last one may be smaller.
+    They come in whole batches, float32 [B, H, W, 3], resized, 0..255. Records before them are not decoded.
 
     Raises:
-        DataError: when there are no records.
+        DataError: when there are no records, or one is damaged.
     """
-    message = copy.deepcopy(config.train_input_reader)
-    message.num_epochs = 1
-    reader = build_input_reader(message, label_map, "train_input_reader")
-    return _plain_batches(reader, model_image_resizer(config.model), batch_size)
+    reader = build_input_reader(config.train_input_reader, label_map, "train_input_reader")
+    dataset = _plain_batches(reader, model_image_resizer(config.model), batch_size, start)
+    with naming_bad_records(reader.paths, reader.decode):
+        for batch in dataset.take(-(-examples // batch_size)):
+            yield batch.images.pixels
 
 
-def representative_pixels(
-    config: CheckedConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
-) -> Iterator[tf.Tensor]:
-    """Yield the first `examples` training images, in whole batches, float32 [B, H, W, 3], resized, 0..255."""
-    dataset = build_representative_dataset(config, label_map=label_map, batch_size=batch_size)
-    for batch in dataset.take(-(-examples // batch_size)):
-        yield batch.images.pixels
-
-
-def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data.Dataset:
-    """Return `Batch`es of each example once, in the records' order, not augmented."""
-    elements = _mapped(reader.ordered_samples(), lambda sample: _resized(sample, resizer, reader.max_boxes))
+def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int, start: int = 0) -> tf.data.Dataset:
+    """Return `Batch`es of each example from `start` on once, in the records' order, not augmented."""
+    samples = reader.ordered_samples(start)
+    elements = _mapped(samples, lambda sample: _resized(sample, resizer, reader.max_boxes))
     return batched(elements, batch_size, drop_remainder=False).prefetch(reader.prefetched_batches)
 
 

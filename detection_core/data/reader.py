@@ -186,14 +186,13 @@ class Reader:
             deterministic=True,
         )
 
-    def ordered_samples(self) -> tf.data.Dataset:
-        """Return all samples once, in an order that depends only on the files."""
-        return self._in_order(self.decode_sample)
+    def ordered_samples(self, start: int = 0) -> tf.data.Dataset:
+        """Return all samples from `start` on once, in an order that depends only on the files."""
+        return self._in_order(self.decode_sample, start)
 
-    def _in_order(self, decode: Callable[[tf.Tensor], Any]) -> tf.data.Dataset:
-        return ordered_records(self.paths, self.sequence).map(
-            decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-        )
+    def _in_order(self, decode: Callable[[tf.Tensor], Any], start: int = 0) -> tf.data.Dataset:
+        records = ordered_records(self.paths, self.sequence).skip(start)
+        return records.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def shuffled_records(self, *, seed: int, first_epoch: int) -> tf.data.Dataset:
         """Return undecoded records with seeds for all epochs."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from detection_core.artifacts.quantization import Quantization, RangeUse
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
     from detection_core.artifacts.quantization import LayerError, QuantizationOptions
@@ -49,6 +50,12 @@ class QuantizedDetector(Protocol):
 
     def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
         """Initialise every range from measurements on resized pixels, float32 [B, H, W, 3], 0..255."""
+
+    def observer(self) -> Callable[[tf.Tensor], np.ndarray]:
+        """Return the function that measures a batch of the same pixels; its results can be pickled."""
+
+    def calibrate_from(self, extremes: Mapping[int, np.ndarray]) -> None:
+        """Set the ranges that `calibrate` sets, from the number of each batch to what `observer` measured."""
 
     def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
         """Calibrate on the same pixels when no training follows; each call returns all batches."""

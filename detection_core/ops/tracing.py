@@ -43,4 +43,9 @@ def results_of(function: Callable[..., Any], batches: Iterable[Any], purpose: st
         empty = False
         yield tf.nest.map_structure(lambda value: value.numpy(), function(tf.convert_to_tensor(pixels)))
     if empty:
-        raise ModelError(f"expected at least one batch to {purpose} on, found none; check the train split")
+        raise no_batches(purpose)
+
+
+def no_batches(purpose: str) -> ModelError:
+    """Return the error of a purpose that needs at least one batch."""
+    return ModelError(f"expected at least one batch to {purpose} on, found none; check the train split")

@@ -1,7 +1,7 @@
 """Add fake quantization to a folded network, and calibrate its ranges on real input."""
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.artifacts.quantization import QuantizationOptions
-from detection_core.ops.tracing import compile_for_batches, results_of
+from detection_core.ops.tracing import compile_for_batches, no_batches
 from detection_core.quantization import quantizers
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
@@ -134,30 +134,43 @@ def _range_owner(placement: Placement, name: str) -> str:
     return entry.range_owner if entry else ""
 
 
-def observe_ranges(
-    folded: FoldedNetwork, placement: Placement, batches: Iterable[Any]
-) -> dict[str, tuple[float, float]]:
-    """Measure the extremes of every tensor with a separate range, averaged over batches.
+def measure_extremes(folded: FoldedNetwork, placement: Placement) -> Callable[[Any], np.ndarray]:
+    """Return the function that measures one batch, float32 [B, H, W, 3], preprocessed.
 
-    Batches are float32 [B, H, W, 3], preprocessed.
-
-    Raises:
-        ModelError: if there is no batch.
+    It returns the smallest and largest value of every tensor with a separate range, float32 [T, 2].
     """
-    names = [
-        name for name in placement.observed if folded.network.get_layer(name).inbound_nodes[0].parent_nodes
-    ]
-    observer = tf_keras.Model(
-        folded.network.inputs, [folded.network.get_layer(name).output for name in names]
-    )
+    layers = map(folded.network.get_layer, _measured(folded, placement))
+    observer = tf_keras.Model(folded.network.inputs, [layer.output for layer in layers])
 
     def extremes(pixels: tf.Tensor) -> tf.Tensor:
         outputs = observer(pixels, training=False)
         return tf.stack([[tf.reduce_min(output), tf.reduce_max(output)] for output in outputs])
 
     measure = compile_for_batches(folded.network, extremes)
-    mean = np.mean(list(results_of(measure, batches, "calibrate ranges")), axis=0)
+    return lambda pixels: measure(tf.convert_to_tensor(pixels)).numpy()
+
+
+def mean_ranges(
+    folded: FoldedNetwork, placement: Placement, extremes: Mapping[int, np.ndarray]
+) -> dict[str, tuple[float, float]]:
+    """Average what `measure_extremes` returned for each batch, given by the batches' numbers.
+
+    Batches are added in the order of their numbers, so the result does not depend on who measured them.
+
+    Raises:
+        ModelError: if there is no batch.
+    """
+    if not extremes:
+        raise no_batches("calibrate ranges")
+    mean = np.mean([extremes[number] for number in sorted(extremes)], axis=0)
+    names = _measured(folded, placement)
     return {name: (float(low), float(high)) for name, (low, high) in zip(names, mean, strict=True)}
+
+
+def _measured(folded: FoldedNetwork, placement: Placement) -> list[str]:
+    """Return the layers whose outputs have a separate range; that of the network's input is known."""
+    nodes = {name: folded.network.get_layer(name).inbound_nodes[0] for name in placement.observed}
+    return [name for name, node in nodes.items() if node.parent_nodes]
 
 
 def copy_kernels(folded: FoldedNetwork, aware: AwareNetwork) -> None:

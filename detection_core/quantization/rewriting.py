@@ -18,7 +18,8 @@ from detection_core.quantization.aware import (
     AwareNetwork,
     add_fake_quantization,
     copy_kernels,
-    observe_ranges,
+    mean_ranges,
+    measure_extremes,
     read_ranges,
     set_ranges,
 )
@@ -62,7 +63,16 @@ class RewrittenDetector(Generic[D]):
         Raises:
             ModelError: if there is no batch, here and in all methods that take batches.
         """
-        set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, self._prepared(batches)))
+        self.calibrate_from(dict(enumerate(map(self.observer(), batches))))
+
+    def observer(self) -> Callable[[tf.Tensor], np.ndarray]:
+        """Return the function that measures a batch for `calibrate_from`; see `QuantizedDetector`."""
+        measure = measure_extremes(self.folded, self.aware.placement)
+        return lambda pixels: measure(self.model.preprocess(pixels))
+
+    def calibrate_from(self, extremes: Mapping[int, np.ndarray]) -> None:
+        """Initialise the ranges with measurements of `observer`; see `QuantizedDetector`."""
+        set_ranges(self.aware, mean_ranges(self.folded, self.aware.placement, extremes))
 
     def _prepared(self, batches: Iterable[tf.Tensor]) -> Iterator[tf.Tensor]:
         return map(self.model.preprocess, batches)

@@ -16,7 +16,6 @@ from detection_core.artifacts.quantization import (
 )
 from detection_core.builders.datasets import (
     iterate_truth,
-    naming_bad_train_records,
     representative_pixels,
     sampled_evaluation,
 )
@@ -96,10 +95,9 @@ def _layer_errors(
     rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector, examples: int
 ) -> list[LayerError]:
     labels = detector.label_map
-    with naming_bad_train_records(config, label_map=labels):
-        pixels = functools.partial(representative_pixels, config, label_map=labels, examples=examples)
-        rewritten.calibrate_untrained(pixels)
-        return rewritten.layer_errors(pixels())
+    pixels = functools.partial(representative_pixels, config, label_map=labels, examples=examples)
+    rewritten.calibrate_untrained(pixels)
+    return rewritten.layer_errors(pixels())
 
 
 def _accuracy(

@@ -2,16 +2,20 @@
 
 import dataclasses
 import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
 from detection_core.artifacts.quantization import QUANTIZATION, Quantization, QuantizationOptions
-from detection_core.builders.datasets import naming_bad_train_records, representative_pixels, with_steps
+from detection_core.builders.datasets import representative_pixels, with_steps
 from detection_core.builders.detector import build_quantization_options, configured_model, uses_multi_scale
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_classes_filled_in, check_quantization, check_training
 from detection_core.config.input_paths import with_keypoint_labels
 from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.data.label_map import LabelMap
 from detection_core.detectors.quantization import QuantizedDetector
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
@@ -32,9 +36,29 @@ from detection_core.training.step import new_step
 
 _logger = logging.getLogger(__name__)
 
-CALIBRATION_EXAMPLES = 64
-"""Images that initialise the ranges, before moving averages update them."""
+_CHECKED_EXAMPLES = 64
 _WARNINGS = 5
+_BATCH, _PARTS = 8, 32
+"""Images of a calibration batch, and most parts of all batches, as each part skips the records before it."""
+
+Extremes = dict[int, np.ndarray]
+"""Number of a batch to what `QuantizedDetector.observer` measured."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CalibrationOptions:
+    """How the ranges are initialised, before moving averages update them.
+
+    Attributes:
+        examples: number of training images.
+        gather: measures parts, each the numbers of some batches, in other processes; None: in this one.
+    """
+
+    examples: int = 64
+    gather: Callable[[Sequence[range]], Extremes] | None = None
+
+
+DEFAULT_CALIBRATION = CalibrationOptions()
 
 
 def quantize(
@@ -46,6 +70,7 @@ def quantize(
     quantization_dir: str,
     work_dir: str,
     resume: ResumeOptions = DEFAULT_RESUME,
+    calibration: CalibrationOptions = DEFAULT_CALIBRATION,
 ) -> QuantizationReport:
     """Train as the config's `train_config` says, quantized as its `graph_rewriter` says.
 
@@ -59,6 +84,7 @@ def quantize(
         quantization_dir: folder to write quantization.json to.
         work_dir: durable folder for unfinished training.
         resume: how a stopped training is resumed.
+        calibration: the images that initialise the ranges.
 
     Raises:
         ConfigError: if the config cannot be used or is of another model; ContractError: for no detector
@@ -72,13 +98,14 @@ def quantize(
     support = configured_model(config).family.require_quantization()
     plan = _train_plan(config, options, resume)
     plan.reproducibility.set_up()
-    fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""))
+    images = "" if calibration.examples == CalibrationOptions.examples else str(calibration.examples)
+    fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""), options=images)
     unfinished = work_folder(work_dir, fingerprint, code_version=resume.code_version)
     with unfinished as folder, choose_strategy().scope():
         detector = _float_detector(config, model_dir)
         step = new_step()
         rewritten = support.rewrite(detector.model, options, step)
-        _calibrate(rewritten, config, detector)
+        _calibrate(rewritten, config, detector, calibration)
         request = FitRequest(
             model=rewritten.model,
             config=config,
@@ -129,20 +156,53 @@ def _float_detector(config: CheckedConfig, model_dir: str) -> LoadedDetector:
     return detector
 
 
-def _calibrate(rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector) -> None:
+def _calibrate(
+    rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector, options: CalibrationOptions
+) -> None:
     avoid_slow_fusions()
-    pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
-    with naming_bad_train_records(config, label_map=detector.label_map):
-        rewritten.calibrate(pixels)
+    batches = range(-(-options.examples // _BATCH))
+    if options.gather is None:
+        extremes = _measure(rewritten, config, detector.label_map)(batches)
+    else:
+        length = max(1, -(-len(batches) // _PARTS))
+        extremes = options.gather([batches[first : first + length] for first in batches[::length]])
+    rewritten.calibrate_from(extremes)
+
+
+def load_calibration(config: CheckedConfig, model_dir: str) -> Callable[[range], Extremes]:
+    """Return the function that measures a part of the batches, for the `gather` of `quantize`.
+
+    Config and detector are those of `quantize`. Images are read batch by batch.
+    """
+    avoid_slow_fusions()
+    config = check_classes_filled_in(config, layout.read_info(model_dir).num_classes)
+    detector = _float_detector(config, model_dir)
+    support = configured_model(config).family.require_quantization()
+    rewritten = support.rewrite(detector.model, build_quantization_options(config), None)
+    return _measure(rewritten, config, detector.label_map)
+
+
+def _measure(
+    rewritten: QuantizedDetector, config: CheckedConfig, label_map: LabelMap
+) -> Callable[[range], Extremes]:
+    observe = rewritten.observer()
+
+    def measure(part: range) -> Extremes:
+        examples, start = len(part) * _BATCH, part.start * _BATCH
+        pixels = representative_pixels(
+            config, label_map=label_map, examples=examples, batch_size=_BATCH, start=start
+        )
+        return dict(zip(part, map(observe, pixels), strict=False))  # there may be fewer records
+
+    return measure
 
 
 def _write_record(
     rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector, directory: str
 ) -> Quantization:
     """Write how each tensor is quantized; warn of learnt ranges far from those of training images."""
-    pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
-    with naming_bad_train_records(config, label_map=detector.label_map):
-        check = rewritten.check_ranges(pixels)
+    pixels = representative_pixels(config, label_map=detector.label_map, examples=_CHECKED_EXAMPLES)
+    check = rewritten.check_ranges(pixels)
     for warning in check.warnings[:_WARNINGS]:
         _logger.warning("quantization | %s", warning)
     if len(check.warnings) > _WARNINGS:

@@ -12,14 +12,14 @@ from detection_core.families.efficientdet.network import NodeFusion
 from detection_core.parts.layers.keras_layers import AddConstant, NearestResize
 from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization import quantizers
-from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
+from detection_core.quantization.aware import PREFIX, add_fake_quantization, set_ranges
 from detection_core.quantization.equalisation import correct_biases
 from detection_core.quantization.folding import ScaledMap, fold_batch_norms, in_integer_operations
 from detection_core.quantization.graph import read_graph, rebuild
 from detection_core.quantization.layer_errors import OTHER, layer_groups
 from tests.support.cases import cases, refused
 from tests.support.small_detectors import small_detector
-from tests.support.tiny_network import tiny_network
+from tests.support.tiny_network import observe_ranges, tiny_network
 
 
 def assert_rebuilt(graph, network):

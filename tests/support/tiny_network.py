@@ -55,3 +55,10 @@ def randomise(network: tf_keras.Model, seed: int) -> None:
         else:
             value = rng.normal(0.0, 0.3, shape)
         weight.assign(value.astype(np.float32))
+
+
+def observe_ranges(folded, placement, batches):
+    """Measure ranges on float32 [B, H, W, 3], as calibration does."""
+    from detection_core.quantization.aware import mean_ranges, measure_extremes
+
+    return mean_ranges(folded, placement, dict(enumerate(map(measure_extremes(folded, placement), batches))))

@@ -20,6 +20,7 @@ from detection_core.config.load import write_as_run
 from detection_core.config.paths.overrides import field_texts
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
+from detection_core.data.records import naming_bad_records
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.errors import DataError
 from detection_core.loggers.base import TRAIN
@@ -228,7 +229,8 @@ def _train(
     elif request.write_weights:
         actions = [WeightsOfWorker(request.write_weights)]
     class_weights = datasets.training_class_weights(config, label_map=label_map, left_out=left_out)
-    with datasets.naming_bad_train_records(config, label_map=label_map):
+    reader = datasets.train_reader(config, label_map)
+    with naming_bad_records(reader.paths, reader.decode):
         result = run_training(
             request.scales or request.model,
             _dataset_factory(request, left_out, tuple(class_weights.values())),

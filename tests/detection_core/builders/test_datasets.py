@@ -14,7 +14,7 @@ from detection_core.builders import datasets
 from detection_core.config.check import check_evaluation, check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
-from detection_core.data.records import image_name
+from detection_core.data.records import image_name, naming_bad_records
 from detection_core.errors import DataError
 from detection_core.protos import pipeline_pb2
 from tests.support.cases import cases, config_refused, refused
@@ -217,14 +217,28 @@ def test_records_come_in_order_without_shuffling_and_one_of_n_as_often_as_asked(
 def test_evaluation_reads_each_example_once_in_order_and_unchanged(tmp_path):
     path = _numbered(tmp_path / "a", 5)
     config, training = _config(path), _config(path, "num_epochs: 3")
-    representative = datasets.build_representative_dataset(training, label_map=LABEL_MAP, batch_size=2)
-    for dataset in (datasets.build_eval_dataset(config, label_map=LABEL_MAP, batch_size=2), representative):
-        batches = list(dataset.as_numpy_iterator())
-        assert _ids(batches) == [0, 1, 2, 3, 4]
-        np.testing.assert_array_equal(batches[0].images.original_sizes, [[6, 9], [6, 9]])
-        assert batches[0].truth.valid.sum(axis=1).tolist() == [2, 2]
-        assert batches[0].truth.boxes.shape == (2, 100 if dataset is representative else 4, 4)
-    assert training.train_input_reader.num_epochs == 3
+    dataset = datasets.build_eval_dataset(config, label_map=LABEL_MAP, batch_size=2)
+    batches = list(dataset.as_numpy_iterator())
+    assert _ids(batches) == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(batches[0].images.original_sizes, [[6, 9], [6, 9]])
+    assert batches[0].truth.valid.sum(axis=1).tolist() == [2, 2]
+    assert batches[0].truth.boxes.shape == (2, 4, 4)
+    images = np.concatenate([batch.images.pixels for batch in batches])
+    assert len(np.unique(images, axis=0)) == 5
+    for start, examples, expected in (
+        (0, 9, [2, 2, 1]),
+        (0, 3, [2, 2]),
+        (3, 9, [2]),
+        (1, 2, [2]),
+        (5, 2, []),
+    ):
+        pixels = datasets.representative_pixels(
+            training, label_map=LABEL_MAP, examples=examples, batch_size=2, start=start
+        )
+        found = [batch.numpy() for batch in pixels]
+        assert [len(batch) for batch in found] == expected
+        if found:
+            np.testing.assert_array_equal(np.concatenate(found), images[start : start + sum(expected)])
 
 
 def test_evaluation_may_read_a_sample(records):
@@ -269,9 +283,10 @@ def test_an_image_that_does_not_decode_is_named_while_training(tmp_path):
     broken = example({"image/encoded": [b"no image"], "image/source_id": [b"17"]})
     path = write_records(tmp_path / "a.tfrecord", [*(numbered_example(i) for i in range(8)), broken])
     config = _config(path)
-    naming = datasets.naming_bad_train_records(config, label_map=LABEL_MAP)
-    with pytest.raises(DataError, match=r"a\.tfrecord, record 8: .*does not decode"), naming:
+    reader, message = datasets.train_reader(config, LABEL_MAP), r"a\.tfrecord, record 8: .*does not decode"
+    with pytest.raises(DataError, match=message), naming_bad_records(reader.paths, reader.decode):
         _train(config, 6)
+    refused(DataError, message, list, datasets.representative_pixels(config, label_map=LABEL_MAP, examples=9))
     (bad,), examined = datasets.find_bad_train_records(config, label_map=LABEL_MAP)
     assert (bad.path, bad.index, bad.image, examined) == (path, 8, "17", 9)
     kept = _train(config, 4, shard=datasets.WorkerShard(left_out=(bad,)))

@@ -1,9 +1,14 @@
 """Networks that learn to bear integers, and checks of their ranges."""
 
+import functools
+import operator
+
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from hypothesis import given, settings
 from tf_keras import layers
 
 from detection_core.artifacts.quantization import QUANTIZATION, QuantizationOptions
@@ -11,19 +16,28 @@ from detection_core.errors import ModelError
 from detection_core.quantization.aware import (
     AwareNetwork,
     add_fake_quantization,
-    observe_ranges,
+    mean_ranges,
+    measure_extremes,
     read_ranges,
     set_ranges,
 )
 from detection_core.quantization.equalisation import HEADROOM, LARGEST_SCALE, equalise
-from detection_core.quantization.folding import fold_batch_norms
+from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
+from detection_core.quantization.graph import read_graph
+from detection_core.quantization.placement import Placement, place_quantizers
 from detection_core.quantization.range_checks import check_ranges
 from detection_core.quantization.rewriting import rewrite
 from tests.support.cases import cases, refused
 from tests.support.tiny_detector import TinyDetector
-from tests.support.tiny_network import randomise, tiny_network
+from tests.support.tiny_network import observe_ranges, randomise, tiny_network
 
 PIXELS = np.random.default_rng(3).uniform(-1, 1, (4, 32, 32, 3)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def network() -> tuple[FoldedNetwork, Placement]:
+    folded = fold_batch_norms(tiny_network())
+    return folded, place_quantizers(read_graph(folded.network), ())
 
 
 def build(options: QuantizationOptions, seed: int = 0, step: tf.Variable | None = None) -> AwareNetwork:
@@ -52,6 +66,35 @@ def test_ranges_are_means_of_the_batches_extremes_and_fewer_bits_stay_less_close
     for name, ends in found.items():
         np.testing.assert_allclose(ends, np.mean([half[name] for half in halves], axis=0), 1e-5, 1e-6)
     assert found["stem_relu"][0] == 0.0 and found["stem_relu"][1] <= 6.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), count=st.integers(1, 40))
+def test_ranges_do_not_depend_on_who_measured_which_batch_and_who_came_first(network, data, count):
+    observed = len(network[1].observed) - 1  # that of the input is known
+    numbers = data.draw(st.permutations(range(count)))
+    values = np.random.default_rng(count).normal(0, 10.0 ** (count % 9), (count, observed, 2))
+    batches = dict(enumerate(values.astype(np.float32)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, count), max_size=6)))
+    groups = [numbers[a:b] for a, b in zip([0, *cuts], [*cuts, count], strict=True)]
+    parts = [{number: batches[number] for number in group} for group in groups]
+    joined = functools.reduce(operator.or_, data.draw(st.permutations(parts)))
+    expected = np.mean(list(batches.values()), axis=0)  # the definition: batches are added in order
+    found = mean_ranges(*network, joined)
+    assert list(found.values()) == [tuple(row) for row in expected.astype(float).tolist()]
+
+
+def test_each_batch_has_the_extremes_that_a_slow_loop_finds_alone_and_after_others(network):
+    folded, placement = network
+    measure = measure_extremes(folded, placement)
+    found = [measure(pixels) for pixels in (PIXELS[:2], PIXELS[2:], PIXELS[:2])]
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(found[1], measure_extremes(folded, placement)(PIXELS[2:]))
+    names = mean_ranges(folded, placement, {0: found[0]})
+    assert found[0].dtype == np.float32 and len(names) == len(placement.observed) - 1
+    for name, ends in zip(names, found[0], strict=True):
+        output = tf_keras.Model(folded.network.inputs, folded.network.get_layer(name).output)(PIXELS[:2])
+        np.testing.assert_allclose(ends, [np.min(output), np.max(output)], rtol=1e-5, atol=1e-6)
 
 
 def test_a_checkpoint_holds_weights_and_ranges(tmp_path):

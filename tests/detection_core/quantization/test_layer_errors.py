@@ -7,13 +7,13 @@ import tf_keras
 
 from detection_core.artifacts.quantization import QuantizationOptions
 from detection_core.errors import ModelError
-from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
+from detection_core.quantization.aware import PREFIX, add_fake_quantization, set_ranges
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.layer_errors import MOST_DB, layer_errors
 from detection_core.quantization.rewriting import rewrite
 from tests.support.cases import refused
 from tests.support.small_detectors import small_detector, spoil
-from tests.support.tiny_network import tiny_network
+from tests.support.tiny_network import observe_ranges, tiny_network
 
 PIXELS = np.random.default_rng(3).uniform(-1, 1, (4, 32, 32, 3)).astype(np.float32)
 OPTIONS = QuantizationOptions(delay=0)

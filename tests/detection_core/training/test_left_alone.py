@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from detection_core.builders.datasets import build_train_dataset, naming_bad_train_records
+from detection_core.builders.datasets import build_train_dataset, train_reader
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
+from detection_core.data.records import naming_bad_records
 from detection_core.errors import DataError, StorageError, as_user_error
 from detection_core.training.trial_updates import BatchTooLargeError
 from tests.detection_core.tasks.hungry_training import hungry_detectors, train_hungry
@@ -69,7 +70,8 @@ def read_while(folder, change):
     label_map = load_label_map(str(examples / "label_map.pbtxt"))
     batches = iter(build_train_dataset(config, label_map=label_map, batch_size=2, seed=0, cache_bytes=0))
     next(batches)
-    with naming_bad_train_records(config, label_map=label_map):
+    reader = train_reader(config, label_map)
+    with naming_bad_records(reader.paths, reader.decode):
         change(shard)
         for _ in range(200):
             next(batches)
