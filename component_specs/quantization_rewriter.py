@@ -13,6 +13,7 @@ from component_specs.annotations import (
     Input,
     Output,
 )
+from component_specs.example_gen import BEAM_ARGS
 from component_specs.trainer import OVERRIDES
 
 
@@ -29,4 +30,7 @@ class QuantizationRewriterJob:
     work_dir: str
     overrides: Annotated[Mapping[str, Any], OVERRIDES] = dataclasses.field(default_factory=dict)
     checkpoint_minutes: float = 5.0
+    representative_examples: int = 64
+    distributed: bool = False
+    beam_args: Annotated[tuple[str, ...], BEAM_ARGS] = ()
     code_version: str = ""

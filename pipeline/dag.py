@@ -94,7 +94,7 @@ _QUANTIZED = FromStep(QUANTIZATION_REWRITER, "quantized_model")
 
 def _step(
     step_id: str,
-    section: Settings | None = None,
+    section: Settings | Mapping[str, Any] | None = None,
     inputs: Mapping[str, FromStep] | None = None,
     *,
     component: str = "",
@@ -150,8 +150,10 @@ def trainer_step(settings: PipelineSettings) -> Step:
 
 def _quantization_rewriter(settings: PipelineSettings) -> Step:
     inputs = {"examples": _EXAMPLES, "pipeline_config": _CONFIG, "model": _MODEL}
+    section = {**dict(settings.train), **dict(settings.quantize)}
     overrides = step_configs.step_overrides(settings, quantize=True)
-    return _step(QUANTIZATION_REWRITER, settings.train, inputs, overrides=overrides)
+    beam_args = tuple(settings.beam.args) if settings.quantize.distributed else ()
+    return _step(QUANTIZATION_REWRITER, section, inputs, overrides=overrides, beam_args=beam_args)
 
 
 def _evaluator(

@@ -57,6 +57,11 @@ class CalibrationOptions:
     examples: int = 64
     gather: Callable[[Sequence[range]], Extremes] | None = None
 
+    @property
+    def key(self) -> str:
+        """Return its part of a training's fingerprint; "" by default, as in earlier trainings."""
+        return "" if self.examples == CalibrationOptions.examples else str(self.examples)
+
 
 DEFAULT_CALIBRATION = CalibrationOptions()
 
@@ -98,8 +103,7 @@ def quantize(
     support = configured_model(config).family.require_quantization()
     plan = _train_plan(config, options, resume)
     plan.reproducibility.set_up()
-    images = "" if calibration.examples == CalibrationOptions.examples else str(calibration.examples)
-    fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""), options=images)
+    fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""), more=calibration.key)
     unfinished = work_folder(work_dir, fingerprint, code_version=resume.code_version)
     with unfinished as folder, choose_strategy().scope():
         detector = _float_detector(config, model_dir)

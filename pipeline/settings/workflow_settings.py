@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 
 import pydantic
 
-from component_specs import TFLiteExporterJob
+from component_specs import QuantizationRewriterJob, TFLiteExporterJob
 from component_specs.run_checker import DEPLOYED
 from detection_core import allowed_values
 from detection_core.errors import ConfigError, shorten
@@ -43,6 +43,7 @@ Event = Literal["failed", "refused", "published"]
 FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
 Limits = dict[allowed_values.FileFormat, FileLimits]
 Overrides = dict[Text, Plain]
+_Representative = Annotated[int, between(1, 100_000)]
 
 _START = matching(rf"|{ZOO}[A-Za-z0-9_.-]+|{IMAGENET}", f"{ZOO}NAME or {IMAGENET}")
 # Kubeflow Pipelines converts it to lower-case letters and hyphens. Its limit is 110, which `compile` checks.
@@ -94,6 +95,8 @@ class QuantizeSettings(Settings):
 
     enabled: bool = True
     overrides: Overrides = from_factory(dict)
+    representative_examples: _Representative = QuantizationRewriterJob.representative_examples
+    distributed: bool = False
 
 
 class ExportSettings(Settings):
@@ -108,7 +111,7 @@ class ExportSettings(Settings):
     use_regular_nms: bool = False
     form: allowed_values.TFLiteForm = "post_process"
     headless: bool = True
-    representative_examples: Annotated[int, between(1, 100_000)] = TFLiteExporterJob.representative_examples
+    representative_examples: _Representative = TFLiteExporterJob.representative_examples
 
 
 # Nobody calls `register` of abc.ABCMeta on settings.

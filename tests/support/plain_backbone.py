@@ -1,5 +1,7 @@
 """A backbone of five convolutions, traced in a third of the time of the smallest real one."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 from detection_core.builders.backbones import BackboneEntry, register_backbone
@@ -33,3 +35,17 @@ register_backbone(
 )
 register_extractor(PLAIN, Extractor(backbone="tests_plain", neck="fpn"))
 register_extractor(PLAIN_BIFPN, Extractor(backbone="tests_plain", neck="bifpn"))
+
+
+def known_to_processes(folder: Path) -> str:
+    """Return a PYTHONPATH with which child processes import this module as an installed extension."""
+    metadata = folder / "plain_backbone-1.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: plain-backbone\nVersion: 1\n")
+    entry = "plain = tests.support.plain_backbone:register"
+    (metadata / "entry_points.txt").write_text(f"[detflow.extensions]\n{entry}\n")
+    return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def register() -> None:
+    """Do nothing: the import has registered the parts."""

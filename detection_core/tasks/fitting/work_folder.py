@@ -44,7 +44,7 @@ class ResumeOptions:
 DEFAULT_RESUME = ResumeOptions()
 
 
-def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = (), options: str = "") -> str:
+def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = (), more: str = "") -> str:
     """Return a fingerprint of a training, independent of file paths and of the code.
 
     It covers the configuration, the content of the examples and of the starting weights, and the format of
@@ -54,7 +54,7 @@ def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = (), 
     Args:
         config: as run.
         weights: paths of the starting weights' files.
-        options: what else changes the result, beside the config.
+        more: what else changes the result.
 
     Returns:
         Sixteen hexadecimal digits.
@@ -63,7 +63,7 @@ def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = (), 
     digest.update(f"{CHECKPOINT_FORMAT}\n{identity.text}".encode())
     digest.update(fingerprint_files(weights).encode())
     digest.update(_sampled_inputs(identity))
-    digest.update(options.encode())
+    digest.update(more.encode())
     return digest.hexdigest()[:16]
 
 

@@ -38,14 +38,20 @@ def test_what_the_job_says_reaches_the_task(job, monkeypatch):
     measured = {"steps": 1, "loss": 0.5, "seconds": 2.0, "coverage": 0.75}
     quantize = mock.Mock(return_value=types.SimpleNamespace(**measured, not_quantized=["a", "b"]))
     monkeypatch.setattr(component, "quantize", quantize)
-    job = dataclasses.replace(job, code_version="c", checkpoint_minutes=4.0, overrides={"batch_size": 3})
+    job = dataclasses.replace(
+        job, code_version="c", checkpoint_minutes=4.0, overrides={"batch_size": 3}, representative_examples=5
+    )
     assert run(job) == {**measured, "not_quantized": 2}
     [((config,), given)] = quantize.call_args_list
     assert config.train_config.batch_size == 3
     assert config.train_input_reader.label_map_path == f"{job.examples}/label_map.pbtxt"
     folders = {f"{name}_dir": getattr(job, name) for name in ("model", *OUTPUTS)}
     resume = ResumeOptions(code_version="c", checkpoint_minutes=4.0)
+    calibration = given.pop("calibration")
     assert given == {**folders, "work_dir": job.work_dir, "resume": resume}
+    assert (calibration.examples, calibration.gather) == (5, None)
+    run(dataclasses.replace(job, distributed=True))
+    assert quantize.call_args.kwargs["calibration"].gather is not None
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from detection_core.tasks.fitting.work_folder import (
     training_fingerprint,
     work_folder,
 )
+from detection_core.tasks.quantize import CalibrationOptions
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
 from tests.support.archives import NAME, archive, fake_checkpoint, fake_detector
@@ -53,8 +54,10 @@ def test_the_name_depends_on_content_and_checkpoint_format_and_not_on_the_place(
         training_fingerprint(config(tmp_path / "b", content=b"Records")),
         training_fingerprint(config(tmp_path / "c", "train_config { num_steps: 3 }")),
         training_fingerprint(config(tmp_path / "e"), weights=[f"{tmp_path}/e/label_map.pbtxt"]),
+        training_fingerprint(config(tmp_path / "f"), more=CalibrationOptions(examples=65).key),
     ]
-    assert len({here, *others}) == 4
+    assert len({here, *others}) == 5
+    assert training_fingerprint(config(tmp_path / "f"), more=CalibrationOptions(examples=64).key) == here
     # A change at the end of a large file.
     long = b"x" * 300_000
     assert len({training_fingerprint(config(tmp_path / c, content=long + c.encode())) for c in "xyz"}) == 3
