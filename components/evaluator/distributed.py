@@ -1,8 +1,7 @@
 """Evaluation on Beam: files of records are measured and matched by workers, and joined in this process."""
 
 import functools
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from components.runtime.beam_parts import measure_parts
 from detection_core.artifacts.evaluation import EvalReport
@@ -51,17 +50,16 @@ def _load(plan: Callable[[], Evaluation]) -> Callable[[int], MeasuredPart]:
     return measure
 
 
-def join_parts(parts: Sequence[MeasuredPart]) -> MeasuredPart:
+def join_parts(parts: Iterable[MeasuredPart]) -> MeasuredPart:
     """Join the results on all parts of a split, in order."""
-    first_measured, first_matched = parts[0]
-    lengths = (len(next(iter(measured.values())).images) for measured, _ in parts[:-1])
-    placed = list(zip(parts, itertools.accumulate(lengths, initial=0), strict=True))
-    measured = {name: join_measurements([part[name] for part, _ in parts]) for name in first_measured}
-    matched = {
-        name: {
-            shape: join_tables([part[name][shape].shifted(start) for (_, part), start in placed])
-            for shape in tables
-        }
-        for name, tables in first_matched.items()
-    }
-    return measured, matched
+    found: dict[str, list[Measurement]] = {}
+    tables: dict[str, dict[str, list[MatchTable]]] = {}
+    start = 0
+    for measured, matched in parts:
+        for name, measurement in measured.items():
+            found.setdefault(name, []).append(measurement)
+            for shape, table in matched[name].items():
+                tables.setdefault(name, {}).setdefault(shape, []).append(table.shifted(start))
+        start += len(measurement.images)
+    joined = {name: {shape: join_tables(t) for shape, t in each.items()} for name, each in tables.items()}
+    return {name: join_measurements(each) for name, each in found.items()}, joined

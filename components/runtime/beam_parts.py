@@ -22,7 +22,7 @@ _Join = Callable[[Any, Any], Any] | None
 
 
 class _Outcome(NamedTuple):
-    """The result of a part, or of several from a place on.
+    """The joined results of a part or of several; None if results are not joined.
 
     `error` has the class name, message and place of an error of the user's. It is a result, because Beam
     would repeat the work, and wrap the error in its own.
@@ -33,24 +33,22 @@ class _Outcome(NamedTuple):
     error: tuple[str, ...] = ()
 
 
-def _joined(outcomes: Iterable[_Outcome], join: _Join) -> list[_Outcome]:
+def _joined(outcomes: Iterable[_Outcome], join: _Join) -> _Outcome:
     """Join results if that is possible; keep the first error by place instead of all results."""
-    kept: list[_Outcome] = []
-    for outcome in outcomes:
-        if kept and (kept[0].error or outcome.error):
-            kept = [min(kept[0], outcome, key=lambda one: (not one.error, one.place))]
-        elif kept and join:
-            kept = [_Outcome(kept[0].place, join(kept[0].result, outcome.result))]
-        else:
-            kept.append(outcome)
-    return kept
+
+    def both(one: _Outcome, other: _Outcome) -> _Outcome:
+        if one.error or other.error:
+            return min(one, other, key=lambda each: (not each.error, each.place))
+        return one._replace(result=join(one.result, other.result)) if join else one
+
+    return functools.reduce(both, outcomes)
 
 
 class _Measure(beam.DoFn):
-    """Measures parts, and joins those of a bundle; each worker loads once."""
+    """Measures parts; joins those of a bundle, or writes each to a file. Each worker loads once."""
 
-    def __init__(self, load: Callable[[], Callable[[Any], Any]], join: _Join) -> None:
-        self._load, self._join = load, join
+    def __init__(self, load: Callable[[], Callable[[Any], Any]], join: _Join, folder: str) -> None:
+        self._load, self._join, self._folder = load, join, folder
 
     def setup(self) -> None:
         self._loaded = functools.cache(self._load)
@@ -62,9 +60,12 @@ class _Measure(beam.DoFn):
         place, part = placed
         try:
             outcome = _Outcome(place, self._loaded()(part))
+            if not self._join:
+                _write(files.join(self._folder, str(place)), outcome.result)
+                outcome = _Outcome(place, None)
         except DetectionError as error:
             outcome = _Outcome(place, None, (type(error).__name__, error.message, error.where))
-        self._outcomes = _joined([*self._outcomes, outcome], self._join)
+        self._outcomes = [_joined([*self._outcomes, outcome], self._join)]
 
     def finish_bundle(self) -> Iterator[Any]:
         yield from map(GlobalWindows.windowed_value, self._outcomes)
@@ -76,44 +77,53 @@ def measure_parts(
     folder: str,
     beam_args: Sequence[str],
     join: Callable[[Result, Result], Result] | None = None,
-) -> list[Result]:
-    """Measure parts on Beam's workers; return the results in order, or the joined one.
+) -> Iterator[Result]:
+    """Measure parts on Beam's workers; yield the results in order, or the joined one.
 
-    A distributed runner needs the data and the folder on shared storage.
+    A worker holds one result at a time, and so does this process until it yields the next one. A
+    distributed runner needs the data and the folder on shared storage.
 
     Args:
         parts: elements, in order; they and their results can be pickled.
         load: returns the function that measures a part; called once by each worker.
-        folder: an output of the step; the results pass through a file beside it.
+        folder: an output of the step; the results pass through files beside it.
         beam_args: Beam's pipeline options; empty: a worker process per core.
-        join: joins two results in any order, so that a worker's memory does not grow with its parts.
+        join: joins two results in any order; without it each one has a file.
 
     Raises:
         DetectionError: the first one by part.
         RuntimeError: as Beam raises it, for any other error of a worker.
     """
     if not parts:
-        return []
+        return
     path, arguments = f"{folder.rstrip('/')}.parts", beam_args or in_processes(len(os.sched_getaffinity(0)))
     _logger.info("beam | %d parts | %s", len(parts), " ".join(arguments))
+    joined = files.join(path, "joined")
 
     def build(pipeline: beam.Pipeline) -> None:
         placed = pipeline | "Parts" >> beam.Create(list(enumerate(parts))) | beam.Reshuffle()
-        measured = placed | "Measure" >> beam.ParDo(_Measure(load, join))
+        measured = placed | "Measure" >> beam.ParDo(_Measure(load, join, path))
         keyed = measured | "Gather" >> beam.WithKeys(None) | beam.GroupByKey()
-        _ = keyed | "Write" >> beam.MapTuple(functools.partial(_write, path, join))
+        _ = keyed | "Write" >> beam.MapTuple(lambda _, outcomes: _write(joined, _joined(outcomes, join)))
 
     try:
         run_pipeline(build, arguments)
-        outcomes = sorted(pickle.loads(files.read_bytes(path)), key=lambda outcome: outcome.place)
+        outcome = _read(joined)
+        if outcome.error:
+            kind, message, where = outcome.error
+            raise {e.__name__: e for e in DetectionError.__subclasses__()}[kind](message, where=where)
+        if join:
+            yield outcome.result
+        else:
+            yield from (_read(files.join(path, str(place))) for place in range(len(parts)))
     finally:
         files.remove_tree(path)
-    if outcomes[0].error:
-        kind, message, where = outcomes[0].error
-        raise {known.__name__: known for known in DetectionError.__subclasses__()}[kind](message, where=where)
-    return [outcome.result for outcome in outcomes]
 
 
-def _write(path: str, join: _Join, _: None, outcomes: Iterable[_Outcome]) -> None:
+def _write(path: str, content: object) -> None:
     with files.atomic_file(path) as file:
-        pickle.dump(_joined(outcomes, join), file)
+        pickle.dump(content, file)
+
+
+def _read(path: str) -> Any:
+    return pickle.loads(files.read_bytes(path))
