@@ -135,11 +135,12 @@ def _of_class(table: MatchTable, measure: Measure, drawn: np.ndarray) -> np.ndar
         everything = np.cumsum(weights, axis=1)
         total = np.zeros(len(counts))
         for overlap in overlaps:
-            hits, ignored = all_hits[overlap], all_ignored[overlap]
-            counted = np.cumsum(weights * ~ignored, axis=1) if ignored.any() else everything
+            hits, ignored = np.flatnonzero(all_hits[overlap]), np.flatnonzero(all_ignored[overlap])
             found = np.cumsum(weights[:, hits], axis=1, dtype=np.float64)
             if summary.is_precision:
-                total += _average_precision(found, counted[:, hits], objects)
+                before = np.cumsum(np.pad(weights[:, ignored], ((0, 0), (1, 0))), axis=1)
+                counted = everything[:, hits] - before[:, np.searchsorted(ignored, hits)]
+                total += _average_precision(found, counted, objects)
             elif found.shape[1]:
                 total += found[:, -1] / np.maximum(objects, 1)
         values.append(np.where(objects > 0, total / len(overlaps), np.nan))

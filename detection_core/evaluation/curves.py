@@ -3,7 +3,8 @@
 import numpy as np
 
 from detection_core.artifacts import evaluation
-from detection_core.evaluation.coco_metrics import RECALLS, SUMMARIES
+from detection_core.evaluation.coco_format import join
+from detection_core.evaluation.coco_metrics import RECALLS, SUMMARIES, CocoResult
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import IN_CROWD, IOU_THRESHOLD, NOT_MATCHED
 
@@ -24,22 +25,31 @@ def make_curves(split: EvaluatedSplit, score_threshold: float) -> evaluation.Cur
         iou_threshold=IOU_THRESHOLD,
         score_threshold=score_threshold,
         map50=map_50 if evaluation.is_measured(map_50) else None,
-        classes=[_class_curve(split, k, score_threshold) for k in range(len(coco.classes))],
+        classes=[_class_curve(coco, k, *own) for k, own in enumerate(_counts(split, score_threshold))],
         confusion=evaluation.Confusion(labels=[*coco.names, BACKGROUND], matrix=matrix),
     )
 
 
-def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> evaluation.ClassCurve:
-    coco = split.compared
-    precision = coco.precision[:, :, k, 0, -1]
-    has_objects = bool((precision > evaluation.NOTHING_TO_MEASURE).any())
-    objects = found = false_positives = 0
+def _counts(split: EvaluatedSplit, score_threshold: float) -> list[list[int]]:
+    """Count objects, found ones and false positives of each class."""
+    parts = []
     for image, match in zip(split.counted, split.matches, strict=True):
         truth, detected = image.truth, image.detections
-        objects += int(((truth.classes == coco.classes[k]) & ~truth.is_crowd).sum())
-        counted = (detected.classes == coco.classes[k]) & (detected.scores >= score_threshold)
-        found += int((counted & (match.found_by > NOT_MATCHED)).sum())
-        false_positives += int((counted & (match.found_by == NOT_MATCHED)).sum())
+        hits, false = (detected.scores >= score_threshold) & [
+            match.found_by >= 0,
+            match.found_by == NOT_MATCHED,
+        ]
+        parts.append((truth.classes[~truth.is_crowd], detected.classes[hits], detected.classes[false]))
+    classes = split.compared.classes
+    of_class = (np.bincount(join(p, int), minlength=1 + max(classes)) for p in zip(*parts, strict=True))
+    return np.stack(list(of_class))[:, classes].T.tolist()
+
+
+def _class_curve(
+    coco: CocoResult, k: int, objects: int, found: int, false_positives: int
+) -> evaluation.ClassCurve:
+    precision = coco.precision[:, :, k, 0, -1]
+    has_objects = bool((precision > evaluation.NOTHING_TO_MEASURE).any())
     return evaluation.ClassCurve(
         name=coco.names[k],
         ap=float(precision.mean()) if has_objects else None,
