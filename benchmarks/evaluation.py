@@ -31,7 +31,7 @@ PEERS = {"pycocotools": "COCOeval", "faster_coco_eval": "COCOeval_faster"}
 
 def make_images(work: dict[str, Any]) -> list[dict[str, np.ndarray]]:
     """Make boxes, normalised ymin, xmin, ymax and xmax, classes and scores; the objects come first."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(work.get("seed", 0))
     count, images = OBJECTS + work["detections"], []
     for _ in range(work["images"]):
         low = rng.uniform(0, 0.7, (count, 2))

@@ -1,17 +1,13 @@
 """Evaluation on Beam: files of records are measured and matched by workers, and joined in this process."""
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from components.runtime.beam_parts import measure_parts
 from detection_core.artifacts.evaluation import EvalReport
 from detection_core.errors import ConfigError
-from detection_core.evaluation.coco_matching import MatchTable, join_tables
 from detection_core.evaluation.measure import Measurement, join_measurements
 from detection_core.tasks.evaluate import Evaluation, is_results
-
-MeasuredPart = tuple[dict[str, Measurement], dict[str, dict[str, MatchTable]]]
-"""Each detector's results on a part of a split, and its matches, which count the part's images from 0."""
 
 
 def evaluate_on_beam(plan: Callable[[], Evaluation], beam_args: Sequence[str]) -> EvalReport:
@@ -36,30 +32,11 @@ def evaluate_on_beam(plan: Callable[[], Evaluation], beam_args: Sequence[str]) -
             where="evaluate.distributed",
         )
     places, load = range(len(evaluation.parts)), functools.partial(_load, plan)
-    return evaluation.report(*join_parts(measure_parts(places, load, evaluation.folder, beam_args)))
+    parts = list(measure_parts(places, load, evaluation.folder, beam_args))
+    return evaluation.report({name: join_measurements([part[name] for part in parts]) for name in parts[0]})
 
 
-def _load(plan: Callable[[], Evaluation]) -> Callable[[int], MeasuredPart]:
+def _load(plan: Callable[[], Evaluation]) -> Callable[[int], dict[str, Measurement]]:
     evaluation = plan()
     runners = evaluation.load()
-
-    def measure(place: int) -> MeasuredPart:
-        measured = evaluation.measure(runners, evaluation.parts[place], partial=True)
-        return measured, evaluation.match(measured)
-
-    return measure
-
-
-def join_parts(parts: Iterable[MeasuredPart]) -> MeasuredPart:
-    """Join the results on all parts of a split, in order."""
-    found: dict[str, list[Measurement]] = {}
-    tables: dict[str, dict[str, list[MatchTable]]] = {}
-    start = 0
-    for measured, matched in parts:
-        for name, measurement in measured.items():
-            found.setdefault(name, []).append(measurement)
-            for shape, table in matched[name].items():
-                tables.setdefault(name, {}).setdefault(shape, []).append(table.shifted(start))
-        start += len(measurement.images)
-    joined = {name: {shape: join_tables(t) for shape, t in each.items()} for name, each in tables.items()}
-    return {name: join_measurements(each) for name, each in found.items()}, joined
+    return lambda place: evaluation.match(evaluation.measure(runners, evaluation.parts[place], partial=True))

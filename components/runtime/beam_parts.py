@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
-from apache_beam.transforms.window import GlobalWindows
 
 from components.runtime.beam_pipeline import in_processes, run_pipeline
 from detection_core.errors import DetectionError
@@ -33,7 +32,7 @@ class _Outcome(NamedTuple):
     error: tuple[str, ...] = ()
 
 
-def _joined(outcomes: Iterable[_Outcome], join: _Join) -> _Outcome:
+def _joined(join: _Join, outcomes: Iterable[_Outcome]) -> _Outcome:
     """Join results if that is possible; keep the first error by place instead of all results."""
 
     def both(one: _Outcome, other: _Outcome) -> _Outcome:
@@ -45,7 +44,7 @@ def _joined(outcomes: Iterable[_Outcome], join: _Join) -> _Outcome:
 
 
 class _Measure(beam.DoFn):
-    """Measures parts; joins those of a bundle, or writes each to a file. Each worker loads once."""
+    """Measures parts; without `join`, writes each result to a file. Each worker loads once."""
 
     def __init__(self, load: Callable[[], Callable[[Any], Any]], join: _Join, folder: str) -> None:
         self._load, self._join, self._folder = load, join, folder
@@ -53,22 +52,16 @@ class _Measure(beam.DoFn):
     def setup(self) -> None:
         self._loaded = functools.cache(self._load)
 
-    def start_bundle(self) -> None:
-        self._outcomes: list[_Outcome] = []
-
-    def process(self, placed: tuple[int, Any]) -> None:
+    def process(self, placed: tuple[int, Any]) -> Iterator[_Outcome]:
         place, part = placed
         try:
-            outcome = _Outcome(place, self._loaded()(part))
+            result = self._loaded()(part)
             if not self._join:
-                _write(files.join(self._folder, str(place)), outcome.result)
-                outcome = _Outcome(place, None)
+                _write(files.join(self._folder, str(place)), result)
+                result = None
+            yield _Outcome(place, result)
         except DetectionError as error:
-            outcome = _Outcome(place, None, (type(error).__name__, error.message, error.where))
-        self._outcomes = [_joined([*self._outcomes, outcome], self._join)]
-
-    def finish_bundle(self) -> Iterator[Any]:
-        yield from map(GlobalWindows.windowed_value, self._outcomes)
+            yield _Outcome(place, None, (type(error).__name__, error.message, error.where))
 
 
 def measure_parts(
@@ -80,8 +73,8 @@ def measure_parts(
 ) -> Iterator[Result]:
     """Measure parts on Beam's workers; yield the results in order, or the joined one.
 
-    A worker holds one result at a time, and so does this process until it yields the next one. A
-    distributed runner needs the data and the folder on shared storage.
+    A worker holds one result at a time, or a few that it joins, and so does this process. A distributed
+    runner needs the data and the folder on shared storage.
 
     Args:
         parts: elements, in order; they and their results can be pickled.
@@ -103,8 +96,8 @@ def measure_parts(
     def build(pipeline: beam.Pipeline) -> None:
         placed = pipeline | "Parts" >> beam.Create(list(enumerate(parts))) | beam.Reshuffle()
         measured = placed | "Measure" >> beam.ParDo(_Measure(load, join, path))
-        keyed = measured | "Gather" >> beam.WithKeys(None) | beam.GroupByKey()
-        _ = keyed | "Write" >> beam.MapTuple(lambda _, outcomes: _write(joined, _joined(outcomes, join)))
+        one = measured | "Join" >> beam.CombineGlobally(functools.partial(_joined, join)).without_defaults()
+        _ = one | "Write" >> beam.Map(functools.partial(_write, joined))
 
     try:
         run_pipeline(build, arguments)

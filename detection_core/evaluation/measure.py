@@ -1,6 +1,7 @@
 """Run detectors over a split, several in one pass, and give what they found to the metrics."""
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -14,6 +15,7 @@ from detection_core.config.metric_names import MASK_SETS
 from detection_core.data.label_map import LabelMap
 from detection_core.data.pixels import mean_brightness
 from detection_core.errors import DataError, ModelError
+from detection_core.evaluation.coco_matching import MatchTable, join_tables
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.results import EvaluatedImage
@@ -33,17 +35,24 @@ class Measurement:
     Attributes:
         images: ground truth and detections of every image, in order.
         seconds_per_image: mean time of the calls, without the first, which prepares the model.
+        tables: COCO's name of a shape to its matches, where known.
     """
 
     images: tuple[EvaluatedImage, ...]
     seconds_per_image: float
+    tables: Mapping[str, MatchTable] = dataclasses.field(default_factory=dict)
 
 
 def join_measurements(parts: Sequence[Measurement]) -> Measurement:
     """Join the results of a detector on the parts of a split, in the split's order."""
     images = tuple(image for part in parts for image in part.images)
     seconds = sum(part.seconds_per_image * len(part.images) for part in parts)
-    return Measurement(images=images, seconds_per_image=seconds / max(1, len(images)))
+    starts = itertools.accumulate((len(part.images) for part in parts[:-1]), initial=0)
+    shifts = list(zip(parts, starts, strict=True))
+    tables = {
+        n: join_tables([part.tables[n].shifted(start) for part, start in shifts]) for n in parts[0].tables
+    }
+    return Measurement(images=images, seconds_per_image=seconds / max(1, len(images)), tables=tables)
 
 
 def measure(

@@ -83,7 +83,11 @@ def evaluate_voc(
         for image in images:
             check_shapes(image, "segm")
     bounds = options.recall_bounds
-    ranked = [_concatenated([_rank(image, c, options) for image in images]) for c in sorted(class_names)]
+    parts: dict[int, list[_Ranked]] = {class_: [] for class_ in sorted(class_names)}
+    for image in images:
+        for class_ in parts.keys() & np.union1d(image.truth.classes, image.detections.classes).tolist():
+            parts[class_].append(_rank(image, class_, options))
+    ranked = list(map(_concatenated, parts.values()))
     own = [average_precision(r.scores, r.hits, r.objects, bounds) for r in ranked]
     if options.weighted:
         everything = _concatenated([r for r in ranked if r.objects])

@@ -23,7 +23,6 @@ from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import known_intervals, resample
-from detection_core.evaluation.coco_matching import MatchTable
 from detection_core.evaluation.coco_results import (
     COCO_RESULTS,
     CocoResults,
@@ -101,7 +100,7 @@ class Evaluation:
         for runner in runners.values():
             if isinstance(runner, CocoResults):
                 runner.check_all_seen()
-        return self.report(measured, {})
+        return self.report(measured)
 
     def load(self) -> dict[str, Runner]:
         """Load the detectors."""
@@ -120,31 +119,26 @@ class Evaluation:
         total, batch_size = 0 if partial else self.options.images, self.options.batch_size
         return measure(runners, truth(), self.label_map, total=total, batch_size=batch_size, partial=partial)
 
-    def match(self, measured: Mapping[str, Measurement]) -> dict[str, dict[str, MatchTable]]:
-        """Return each detector's matches by COCO's names of the shapes that the metrics compare."""
-        return {
-            name: {kind.iou_type: split.table(kind) for kind in coco_kinds(self.options.metrics)}
-            for name, split in self._splits(measured).items()
+    def match(self, measured: Mapping[str, Measurement]) -> dict[str, Measurement]:
+        """Return the results with the matches of the shapes that COCO's metrics compare."""
+        kinds, splits = coco_kinds(self.options.metrics), self._splits(measured)
+        tables = {
+            name: {kind.iou_type: split.table(kind) for kind in kinds} for name, split in splits.items()
         }
+        return {name: dataclasses.replace(one, tables=tables[name]) for name, one in measured.items()}
 
     def _splits(self, measured: Mapping[str, Measurement]) -> dict[str, EvaluatedSplit]:
-        return {
+        splits = {
             name: split_to_measure(one.images, self.label_map, self.options.metrics, self.truth)
             for name, one in measured.items()
         }
+        for name, split in splits.items():
+            split.tables.update(measured[name].tables)
+        return splits
 
-    def report(
-        self, measured: Mapping[str, Measurement], matched: Mapping[str, Mapping[str, MatchTable]]
-    ) -> EvalReport:
-        """Compute the metrics, judge the thresholds and write the folder.
-
-        Args:
-            measured: of all images.
-            matched: of all images, as `match` returns it; what is missing is matched.
-        """
+    def report(self, measured: Mapping[str, Measurement]) -> EvalReport:
+        """Compute the metrics of all images, judge the thresholds and write the folder."""
         options, note, splits = self.options, self.note, self._splits(measured)
-        for name, tables in matched.items():
-            splits[name].tables.update(tables)
         baseline = splits.get(_BASELINE)
         if baseline and (missing := missing_shapes(baseline.images, options.metrics)):
             note = f"not compared with the baseline, which finds no {missing}"

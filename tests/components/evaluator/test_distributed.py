@@ -9,19 +9,23 @@ import numpy as np
 import pytest
 
 from component_specs import EvaluatorJob
-from components.evaluator.distributed import evaluate_on_beam, join_parts
+from components.evaluator.distributed import evaluate_on_beam
 from components.evaluator.run import run
 from components.runtime.beam_pipeline import IN_PROCESS, in_processes
 from detection_core.artifacts.evaluation import MAP
 from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.errors import ConfigError, ModelError
 from detection_core.evaluation.coco_results import write_coco_results
+from detection_core.evaluation.measure import join_measurements
 from detection_core.structures import Instances
 from detection_core.tasks.evaluate import plan_evaluation
 from tests.support import blobs
 from tests.support.beam_programs import worker_pool
 
-SETS = "metrics_set: 'coco_detection_metrics' metrics_set: 'pascal_voc_detection_metrics' batch_size: 3"
+SETS = "".join(
+    f"metrics_set: '{name}_metrics' "
+    for name in ("coco_detection", "pascal_voc_detection", "oid_challenge_detection", "tide")
+)
 MEASURED_HERE = ("seconds_per_image", "peak_memory_bytes")
 
 
@@ -31,7 +35,7 @@ def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("evaluator")
     blobs.write_examples(root / "examples", "test", blobs.scenes(11), shard_ends=(1, 5, 5, 9))
     exported = f"export_path: '{root / 'exported.json'}'"
-    config = f"eval_config {{ {SETS} {exported} include_metrics_per_category: true }}"
+    config = f"eval_config {{ {SETS} batch_size: 3 {exported} include_metrics_per_category: true }}"
     return {
         "examples": str(root / "examples"),
         "model": blobs.save_folder(blobs.BlobDetector(shift=0.01), root / "model", config=config),
@@ -91,20 +95,17 @@ def test_parts_join_to_the_matches_of_the_whole(folders, tmp_path):
         examples_dir=folders["examples"], evaluation_dir=str(tmp_path / "out"), options=options, **places
     )
     runners = evaluation.load()
-    whole = evaluation.measure(runners, evaluation.truth)
-    parts = []
-    for part in evaluation.parts:
-        measured = evaluation.measure(runners, part, partial=True)
-        parts.append((measured, evaluation.match(measured)))
-    assert [len(measured["model"].images) for measured, _ in parts] == [1, 4, 0, 4, 2]
-    measured, matched = join_parts(parts)
-    ids = [image.truth.source_id for image in measured["model"].images]
-    assert ids == [image.truth.source_id for image in whole["model"].images]
-    for name, tables in evaluation.match(whole).items():
-        for shape, table in tables.items():
+    whole = evaluation.match(evaluation.measure(runners, evaluation.truth))
+    parts = [evaluation.match(evaluation.measure(runners, part, partial=True)) for part in evaluation.parts]
+    assert [len(part["model"].images) for part in parts] == [1, 4, 0, 4, 2]
+    for name, of_whole in whole.items():
+        joined = join_measurements([part[name] for part in parts])
+        ids = [[image.truth.source_id for image in one.images] for one in (joined, of_whole)]
+        assert ids[0] == ids[1] and joined.tables.keys() == of_whole.tables.keys() == {"bbox"}
+        for shape, table in of_whole.tables.items():
             for field in dataclasses.fields(table):
-                joined = getattr(matched[name][shape], field.name)
-                np.testing.assert_array_equal(joined, getattr(table, field.name), f"{name} {field.name}")
+                found, expected = (getattr(one.tables[shape], field.name) for one in (joined, of_whole))
+                np.testing.assert_array_equal(found, expected, f"{name} {field.name}")
 
 
 def test_a_worker_s_error_is_raised_as_in_one_process_and_leaves_nothing(folders, tmp_path):

@@ -26,6 +26,16 @@ def test_results_come_in_the_order_of_the_parts_or_joined(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_results_that_are_not_joined_pass_through_a_file_each_and_not_through_beam(tmp_path):
+    measured = measure_parts(
+        [3, 1, 2], lambda: lambda count: bytes(count << 20), str(tmp_path / "out"), IN_PROCESS
+    )
+    assert len(next(measured)) == 3 << 20
+    sizes = {path.name: path.stat().st_size >> 20 for path in (tmp_path / "out.parts").iterdir()}
+    assert sizes == {"0": 3, "1": 1, "2": 2, "joined": 0}
+    assert [len(each) >> 20 for each in measured] == [1, 2] and not list(tmp_path.iterdir())
+
+
 def test_the_first_error_by_part_is_raised_and_others_as_beam_raises_them(tmp_path):
     for join in (None, operator.add):
         with pytest.raises(DataError, match="part -3: expected no debt, found -3"):
