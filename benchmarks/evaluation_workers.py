@@ -6,9 +6,9 @@
 Each run is `evaluate_on_beam`, as the Evaluator calls it, with some of Beam's worker processes. Detections
 are those of benchmarks.evaluation instead of a network's, and images have one pixel. The report has COCO's
 metrics of boxes only; with `--whole` it is the Evaluator's, with curves, intervals and statistics. A file
-has 250 images. The last row has twice the images. Processor time of a start is taken off by the difference
-from a tenth of the images in as many files. `above start` is the peak of memory less that when the detector
-is loaded, after the imports of TensorFlow and Beam. pycocotools gets as many images and detections in memory.
+has 250 images. The last row has twice the images. A worker's time is that from the load of the detector to
+its last match; start and end of a process with TensorFlow cost some 9 s more. `above start` is the peak of
+memory less that when the detector is loaded. pycocotools has as many images and detections in memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchmarks.results import ROOT, add_keep, keep
 from benchmarks.turns import measured
 from detection_core.python_process import descendants
 
-FILE, FEWER = 250, 10
+FILE = 250
 _TICK = os.sysconf("SC_CLK_TCK")
 _PIXEL: np.ndarray = np.zeros((1, 1, 3), np.uint8)
 
@@ -66,7 +66,7 @@ class Drawn:
         """Draw the images of a file."""
         from detection_core.structures import Instances
 
-        count = min(self._work["file"], self._work["images"] - start)
+        count = min(FILE, self._work["images"] - start)
         for place, image in enumerate(make_images({**self._work, "images": count, "seed": start}), start):
             one: Any = functools.partial(Instances, source_id=str(place), height=HEIGHT, width=WIDTH)
             objects, found = ({k: image[k][rows] for k in ("boxes", "classes")} for rows in _ROWS)
@@ -89,8 +89,13 @@ def plan(work: Mapping[str, Any]) -> Any:
 
     class DrawnEvaluation(Evaluation):
         def load(self) -> dict[str, Any]:
-            Path(folder, f"start-{os.getpid()}").write_text(json.dumps(usage("self")))
+            Path(folder, f"{os.getpid()}-start").write_text(json.dumps(usage("self")))
             return {"model": drawn}
+
+        def match(self, measured: Any) -> Any:
+            matched = super().match(measured)
+            Path(folder, f"{os.getpid()}-last").write_text(json.dumps(usage("self")))
+            return matched
 
         def report(self, measured: Any) -> EvalReport:
             if work["whole"]:
@@ -107,7 +112,7 @@ def plan(work: Mapping[str, Any]) -> Any:
         options=EvaluateOptions(pictures=0),
         thresholds=(),
         features=(),
-        parts=[functools.partial(drawn.truth, start) for start in range(0, work["images"], work["file"])],
+        parts=[functools.partial(drawn.truth, start) for start in range(0, work["images"], FILE)],
     )
 
 
@@ -145,32 +150,23 @@ def child(what: str, work: Mapping[str, Any]) -> tuple[dict[str, Any], dict[int,
 
 
 def distributed(work: Mapping[str, Any]) -> Usage:
-    """Return what an evaluation used: processor time with its start, and memory."""
+    """Return what an evaluation used."""
     with tempfile.TemporaryDirectory() as folder:
-        found, last = child("evaluate", {**work, "folder": folder})
-        starts = {int(p.name.rpartition("-")[2]): json.loads(p.read_text()) for p in Path(folder).glob("s*")}
-    before, after = found["before"], found["after"]
+        found, peaks = child("evaluate", {**work, "folder": folder})
+        written = {path.name: json.loads(path.read_text()) for path in Path(folder).glob("*-*")}
+    workers = [int(name.partition("-")[0]) for name in written if name.endswith("-start")]
+    worked = [written[f"{w}-last"]["cpu_s"] - written[f"{w}-start"]["cpu_s"] for w in workers]
+    joined = {name: found["after"][name] - found["before"][name] for name in ("cpu_s", "mb")}
     return {
-        "working": len(starts),
-        "workers'": sum(last[each]["cpu_s"] - start["cpu_s"] for each, start in starts.items()),
-        "joining": after["cpu_s"] - before["cpu_s"],
-        "a worker's MB": max(last[each]["mb"] for each in starts),
-        "above start": max(last[each]["mb"] - start["mb"] for each, start in starts.items()),
-        "joining MB": after["mb"],
-        "joining above start": after["mb"] - before["mb"],
+        "workers' CPU s": sum(worked),
+        "joining CPU s": joined["cpu_s"],
+        "CPU s": sum(worked) + joined["cpu_s"],
+        "a worker's MB": max(peaks[w]["mb"] for w in workers),
+        "above start": max(peaks[w]["mb"] - written[f"{w}-start"]["mb"] for w in workers),
+        "joining MB": found["after"]["mb"],
+        "joining above start": joined["mb"],
         "mAP": found["metrics"][0],
     }
-
-
-def turn(work: Mapping[str, Any]) -> Usage:
-    """Return what an evaluation used, its processor time without the start."""
-    found = distributed({**work, "file": FILE})
-    few = distributed({**work, "images": work["images"] // FEWER, "file": FILE // FEWER})
-    for who in ("workers'", "joining"):
-        found[f"{who} CPU s"] = (found[who] - few[who]) * FEWER / (FEWER - 1)
-    found["CPU s"] = found["workers' CPU s"] + found["joining CPU s"]
-    print({key: work[key] for key in ("images", "workers")}, found, few, file=sys.stderr)
-    return found
 
 
 def main() -> None:
@@ -191,7 +187,8 @@ def main() -> None:
     peers = []
     for _ in range(arguments.turns):
         for (images, workers), turns in found.items():
-            turns.append(turn({**work, "images": images, "workers": workers}))
+            turns.append(distributed({**work, "images": images, "workers": workers}))
+            print(images, workers, turns[-1], file=sys.stderr)
         peers.append(child("compare", {**work, "images": arguments.images})[0]["cpu_s"])
         print("pycocotools", peers[-1], file=sys.stderr)
     rows = []
@@ -205,7 +202,7 @@ def main() -> None:
                 "workers": workers,
                 "workers' CPU s": round(statistics.median(one["workers' CPU s"] for one in turns), 2),
                 "joining CPU s": round(statistics.median(one["joining CPU s"] for one in turns), 2),
-                "an image's CPU / that of the first row": round(
+                "CPU an image / that of the first row": round(
                     statistics.median(one["CPU s"] / first["CPU s"] / scale for one, first, _ in pairs), 2
                 ),
                 **{name: round(max(one[name] for one in turns)) for name in peaks},
@@ -214,8 +211,7 @@ def main() -> None:
                 ),
             }
         )
-    for row in rows:
-        print(*row.values(), sep="\t")
+    print(json.dumps(rows, indent=1))
     keep(arguments.keep, rows)
 
 
