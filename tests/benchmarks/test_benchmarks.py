@@ -52,6 +52,8 @@ def test_what_takes_seconds_prints_ratios_beside_its_peers_too(run):
     rows = json.loads(run("annotations --images 3 --boxes 2"))
     assert len(rows) == 9 and {row["boxes"] for row in rows} == {"6"}
     assert "nothing" in run("drift_false_alarms --repeats 1")
+    rows = json.loads(run("evaluation_workers --images 500 --workers 1 --turns 1"))
+    assert [row["images"] for row in rows] == [500, 1000] and rows[0]["pycocotools / it, CPU"] > 0
     printed = run(f"{TARGETS} --parts criterion")
     assert printed.count("image by image") == 2 and printed.count("  before") == 1
     small = "--size 64 --depth 0.25 --classes 2"
