@@ -12,13 +12,10 @@ from tfx.types import component_spec, standard_artifacts
 from component_specs import JOBS
 from component_specs.annotations import ArtifactType, job_fields
 
-
-def _artifact_type(name: str) -> Any:
-    return type(name, (types.Artifact,), {"__module__": __name__, "TYPE_NAME": name})
-
-
 _OWN_NAMES = ("PipelineConfig", "DataBlessing", "TFLiteModel", "QuantizationReport")
-_OWN_TYPES = {name: _artifact_type(name) for name in _OWN_NAMES}
+_OWN_TYPES: dict[str, Any] = {
+    name: type(name, (types.Artifact,), {"__module__": __name__, "TYPE_NAME": name}) for name in _OWN_NAMES
+}
 globals().update(_OWN_TYPES)
 
 

@@ -45,8 +45,10 @@ def message_problems(message: Message, where: str) -> Iterator[Problem]:
 
 def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
     """Find fields that request unsupported features; a default value requests nothing."""
+    model = getattr(config, "model", None)
+    registered = model is not None and find_family(model) is not None
     for path, field, value, rules in _asked(config, where):
-        if field.name in rules.refused and not _is_family(config, path):
+        if field.name in rules.refused and not (registered and path.rpartition(".")[0] == "model"):
             expected = "none" if field.message_type or field.is_repeated else _text(field, None)
             message = f"expected {expected}, found {_text(field, value)}: {rules.refused[field.name]}"
             yield Problem(path=path, message=message)
@@ -57,12 +59,6 @@ def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
             yield Problem(
                 path=path, message=f"expected {' or '.join(others)}, found {found}: {reasons[found]}"
             )
-
-
-def _is_family(config: Message, path: str) -> bool:
-    """Tell whether a refused field is the arm of a model with a registered family."""
-    model = getattr(config, "model", None)
-    return path.rpartition(".")[0] == "model" and model is not None and find_family(model) is not None
 
 
 def find_without_effect(config: Message) -> list[Problem]:

@@ -75,7 +75,10 @@ def preview_training_input(
     sheet = files.join(folder, SHEET)
     with files.atomic_file(sheet) as file:
         paste_rows([picture for _, _, picture in drawn], _COLUMNS, _GAP).save(file, "PNG")
-    shown = [Picture(source_id=name, caption=text, data=_jpeg_uri(picture)) for name, text, picture in drawn]
+    shown = []
+    for name, text, picture in drawn:
+        content = base64.b64encode(jpeg_bytes(picture, quality=_QUALITY)).decode()
+        shown.append(Picture(source_id=name, caption=text, data=f"data:image/jpeg;base64,{content}"))
     page = files.join(folder, PAGE)
     context = {"title": title, "seed": seed, "augmentations": augmentations, "pictures": shown}
     files.write_text(page, render("preview_page.html", context))
@@ -113,7 +116,3 @@ def _visible(pixels: np.ndarray) -> tuple[np.ndarray, str]:
         pixels = (pixels - low) * (255.0 / max(high - low, 1e-6))
         note = f"values from {low:.3g} to {high:.3g}, stretched to be seen"
     return np.clip(pixels, 0, 255).round().astype(np.uint8), note
-
-
-def _jpeg_uri(picture: Image.Image) -> str:
-    return f"data:image/jpeg;base64,{base64.b64encode(jpeg_bytes(picture, quality=_QUALITY)).decode()}"

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.training.distribution import current_worker, on_any_worker
+from detection_core.training.kernels import sum_bias_gradients_in_float32
 
 _logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ def choose_precision(asked: Precision | None) -> Precision:
     fast = device_precision()
     if asked is not None:
         if asked is not Precision.FLOAT32 and not tf.config.list_physical_devices("GPU"):
+            sum_bias_gradients_in_float32()
             _logger.warning(
                 "train_config.precision %s is slow here: there is no GPU, and processors are faster in"
                 " float32",

@@ -163,24 +163,17 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
     updates = state.step.assign_add(1)
     if state.average is not None:
         state.average.update(updates)
-    skipped = 1.0 - tf.cast(applied.counted, tf.float32)
+    skipped, histograms = 1.0 - tf.cast(applied.counted, tf.float32), {}
+    if every := options.histograms_every_steps:
+        due = tf.equal(state.step % every, 0)
+        histograms = measured_histograms(due, state.variables, measured, replicas)
     return StepOutputs(
         losses=losses,
         learning_rate=learning_rate,
         scalars=scalars,
         skipped=skipped,
-        histograms=_histograms(state, options, replicas, measured),
+        histograms=histograms,
     )
-
-
-def _histograms(
-    state: TrainState, options: TrainOptions, replicas: int, gradients: Sequence[tf.Tensor]
-) -> dict[str, tf.Tensor]:
-    """Measure updated parameters and unclipped gradients, if enabled."""
-    every = options.histograms_every_steps
-    if not every:
-        return {}
-    return measured_histograms(tf.equal(state.step % every, 0), state.variables, gradients, replicas)
 
 
 def accumulated(

@@ -49,8 +49,9 @@ def check_package(text: str) -> None:
         ContractError: listing everything that a server would refuse.
     """
     spec, *platforms = parse_yaml_documents(text, "the compiled pipeline")
+    version = spec.get("schemaVersion")
     faults = [
-        *_schema_version(spec),
+        *([] if version == SCHEMA_VERSION else [f"schemaVersion is {version!r} and not {SCHEMA_VERSION!r}"]),
         *_name(spec),
         *_constants(spec),
         *_strict_faults(spec, platforms),
@@ -100,11 +101,6 @@ def _size_faults(spec: Mapping[str, Any], platforms: list[Any]) -> Iterator[str]
         f" {frame} for the pipeline itself, the rest for its {len(size.tasks)} tasks ({sizes}, ...): the"
         " values of a task are repeated about twelve times; shorten the longest values"
     )
-
-
-def _schema_version(spec: Mapping[str, Any]) -> Iterator[str]:
-    if spec.get("schemaVersion") != SCHEMA_VERSION:
-        yield f"schemaVersion is {spec.get('schemaVersion')!r} and not {SCHEMA_VERSION!r}"
 
 
 def _name(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -32,11 +32,8 @@ def _as_number(value: Any) -> Any:
     return value
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-Number = Annotated[Any, pydantic.BeforeValidator(_as_number), Rule(_is_number, "a number")]
+_NUMBER = Rule(lambda value: type(value) in (int, float) and math.isfinite(value), "a number")
+Number = Annotated[Any, pydantic.BeforeValidator(_as_number), _NUMBER]
 _VALUES = Rule(
     lambda values: bool(values) and all(isinstance(value, Scalar) for value in values),
     "a list of values; write messages and lists as an override takes them, in quotes",

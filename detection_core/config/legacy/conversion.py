@@ -13,6 +13,8 @@ from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
 
+_FROZEN = "model.ssd.freeze_batchnorm: set it to true, as batch_norm_trainable: false meant"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
@@ -55,7 +57,7 @@ def convert_config(text: str, where: str = "") -> Conversion:
         text=_written_as(config, text, edits),
         changes=tuple(f"line {line}: {change}" for line, change in sorted(changes)),
         notes=(
-            *_frozen_note(gone),
+            *((_FROZEN,) if any(value.text.lower() in ("false", "f", "0") for value in gone) else ()),
             *(
                 f"{path}: {tensorflow_1.SECOND_STAGES[new]}"
                 for path, (_, new) in names.items()
@@ -165,13 +167,6 @@ def _notes(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
     found = {problem.path: problem for problem in [*find_problems(config), *find_refused(config)]}
     notes = [f"{p.path}: {p.message}" for p in [*found.values(), *find_without_effect(config)]]
     return (*_training_notes(config.train_config), *notes)
-
-
-def _frozen_note(gone: list[source_text.Written]) -> tuple[str, ...]:
-    """Explain how to freeze batch norms, if a removed field froze them."""
-    if not any(value.text.lower() in ("false", "f", "0") for value in gone):
-        return ()
-    return ("model.ssd.freeze_batchnorm: set it to true, as batch_norm_trainable: false meant",)
 
 
 def _training_notes(train: TrainConfig) -> tuple[str, ...]:

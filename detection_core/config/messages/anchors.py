@@ -8,7 +8,6 @@ from detection_core.errors import Problem
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.argmax_matcher_pb2 import ArgMaxMatcher
 from detection_core.protos.box_coder_pb2 import BoxCoder
-from detection_core.protos.flexible_grid_anchor_generator_pb2 import AnchorGrid
 from detection_core.protos.multiscale_anchor_generator_pb2 import MultiscaleAnchorGenerator
 from detection_core.protos.ssd_anchor_generator_pb2 import SsdAnchorGenerator
 
@@ -100,10 +99,6 @@ def _ssd(message: SsdAnchorGenerator, path: str) -> Iterator[Problem]:
             yield Problem(path=f"{path}.width_{kind}", message=text)
 
 
-def _anchor_grid(message: AnchorGrid, path: str) -> Iterator[Problem]:
-    yield from _some(len(message.base_sizes), f"{path}.base_sizes")
-
-
 _CODE_SIZES = {"faster_rcnn_box_coder": 4, "mean_stddev_box_coder": 4, "square_box_coder": 3}
 
 
@@ -124,6 +119,6 @@ def _argmax(message: ArgMaxMatcher, path: str) -> Iterator[Problem]:
 CHECKS: Mapping[str, Check] = {
     "SsdAnchorGenerator": _ssd,
     "MultiscaleAnchorGenerator": _multiscale,
-    "AnchorGrid": _anchor_grid,
+    "AnchorGrid": lambda message, path: _some(len(message.base_sizes), f"{path}.base_sizes"),
     "ArgMaxMatcher": _argmax,
 }

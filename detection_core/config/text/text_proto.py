@@ -71,10 +71,6 @@ def _second_arm(token: Token, raw: str) -> str:
     return f"'{both[1]}' and '{both[2]}' exclude each other; keep one of the two"
 
 
-def _wrong_value(token: Token, raw: str) -> str:
-    return raw if token.field is None else describe_wrong_value(token.field, token.text)
-
-
 def _wrong_shape(token: Token, raw: str) -> str:
     if token.field is None or token.is_name:
         return _syntax(token, raw)
@@ -105,6 +101,9 @@ _REASONS: tuple[tuple[str, Callable[[Token, str], str]], ...] = (
             f"expected a text, found {one_line(token.text)}, which cannot be read; {BACKSLASHES}"
         ),
     ),
-    ('Couldn\'t parse|out of range|has no value|Expected string but|Expected "true"', _wrong_value),
+    (
+        'Couldn\'t parse|out of range|has no value|Expected string but|Expected "true"',
+        lambda token, raw: describe_wrong_value(token.field, token.text) if token.field else raw,
+    ),
     ('^Expected "[{:]"', _wrong_shape),
 )

@@ -156,13 +156,8 @@ class VideoReader(contextlib.AbstractContextManager["VideoReader"]):
 def _upright(frame: Any) -> np.ndarray:
     """Return a frame's pixels rotated as in a player: phones store the orientation separately."""
     pixels: np.ndarray = frame.to_ndarray(format="rgb24")
-    turns = round(_turn_of(frame) / _QUARTER_TURN) % 4
+    turns = round(getattr(frame, "rotation", 0) / _QUARTER_TURN) % 4  # counter-clockwise
     return np.ascontiguousarray(np.rot90(pixels, turns)) if turns else pixels
-
-
-def _turn_of(frame: Any) -> float:
-    """Return the player's counter-clockwise rotation in degrees."""
-    return float(getattr(frame, "rotation", 0))
 
 
 _logger = logging.getLogger(__name__)

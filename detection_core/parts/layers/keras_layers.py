@@ -188,11 +188,9 @@ class BatchNormalization(tf_keras.layers.BatchNormalization):
         maps, kernel = convolution.inputs
         scale = tf.math.rsqrt(self.moving_variance + self.epsilon) * (self.gamma if self.scale else 1.0)
         shift = (self.beta if self.center else 0.0) - self.moving_mean * scale
-        attributes = {name: convolution.get_attr(name) for name in _OF_CONVOLUTIONS}
+        copied = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
+        attributes = {name: convolution.get_attr(name) for name in copied}
         # Output channel c * multiplier + m is [c, m] in a kernel.
         scaled = kernel * tf.cast(tf.reshape(scale, kernel.shape[2:]), kernel.dtype)
         outputs = tf.raw_ops.DepthwiseConv2dNative(input=maps, filter=scaled, **attributes)
         return tf.nn.bias_add(outputs, tf.cast(shift, outputs.dtype))
-
-
-_OF_CONVOLUTIONS = ("strides", "padding", "explicit_paddings", "data_format", "dilations")

@@ -225,7 +225,16 @@ def _train(
         validation = Validation(plan.options, measure, request.model, request.work_folder, job=job)
     actions: list[TrainingAction] = []
     if current_worker().is_chief:
-        actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
+        skipped = SkippedBatches(
+            config=config,
+            label_map=label_map,
+            label_map_path=request.plan.label_map_path,
+            work_folder=request.work_folder,
+            seed=request.plan.reproducibility.seed,
+            left_out=left_out,
+            write_weights=request.write_weights,
+        )
+        actions = [*_actions(request, measure, job, progress), skipped]
     elif request.write_weights:
         actions = [WeightsOfWorker(request.write_weights)]
     class_weights = datasets.training_class_weights(config, label_map=label_map, left_out=left_out)
@@ -306,15 +315,3 @@ def _actions(
         *([PictureFiles(folder, lambda: measure.pictures)] if measure else []),
         ProgressLines(job, progress, loss_names),
     ]
-
-
-def _skipped_batches(request: FitRequest, left_out: Sequence[LeftOut]) -> SkippedBatches:
-    return SkippedBatches(
-        config=request.config,
-        label_map=request.label_map,
-        label_map_path=request.plan.label_map_path,
-        work_folder=request.work_folder,
-        seed=request.plan.reproducibility.seed,
-        left_out=left_out,
-        write_weights=request.write_weights,
-    )
