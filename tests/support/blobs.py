@@ -1,5 +1,6 @@
 """Scenes with one bright square each, a SavedModel that finds it, and both as artifacts."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import tensorflow as tf
 from PIL import Image
 from tensorflow.core.protobuf import saved_model_pb2
 
-from detection_core.data.label_map import format_label_map, label_map_from_names
+from detection_core.data.label_map import Keypoint, LabelMap, format_label_map, label_map_from_names
 from detection_core.structures import Instances
 from tests.support.dataset_files import encoded
 from tests.support.evaluated_images import make_truth
@@ -110,8 +111,41 @@ PER_CATEGORY = "eval_config { include_metrics_per_category: true }"
 LABELS = label_map_from_names(["red", "green"])
 
 
-def write_examples(folder: Path, split: str, images, *, shard_ends: tuple[int, ...] = ()) -> None:
-    """Write scenes as PNG, so that pixels stay as they are; shards end before these places and the end."""
+SHAPE_LABELS = LabelMap(
+    items=tuple(
+        dataclasses.replace(
+            item, keypoints=(Keypoint(id=0, label="low"), Keypoint(id=1, label="high")), frequency="COMMON"
+        )
+        for item in LABELS.items
+    )
+)
+
+
+def shape_columns(truth: Instances) -> dict[str, list[Any]]:
+    """Return a record's columns of what `ShapeDetector` finds in each box."""
+    masks = []
+    for top, left, bottom, right in truth.boxes * np.array([truth.height, truth.width] * 2):
+        mask = np.zeros((truth.height, truth.width), np.uint8)
+        mask[round((top + bottom) / 2) : round(bottom), round(left) : round(right)] = 1
+        masks.append(encoded(Image.fromarray(mask), "PNG"))
+    points = {
+        "num": [2] * len(masks),
+        "text": [b"low", b"high"] * len(masks),
+        "visibility": [2] * 2 * len(masks),
+        "y": truth.boxes[:, [0, 2]].ravel().tolist(),
+        "x": truth.boxes[:, [1, 3]].ravel().tolist(),
+    }
+    return {"image/object/mask": masks} | {f"image/object/keypoint/{k}": v for k, v in points.items()}
+
+
+def write_examples(
+    folder: Path, split: str, images, *, shard_ends: tuple[int, ...] = (), shapes: bool = False
+) -> None:
+    """Write scenes as PNG, so that pixels stay as they are; shards end before these places and the end.
+
+    `shapes` adds masks and keypoints.
+    """
+    labels = SHAPE_LABELS if shapes else LABELS
     (folder / f"Split-{split}").mkdir(parents=True)
     records = []
     for image, truth in images:
@@ -125,6 +159,7 @@ def write_examples(folder: Path, split: str, images, *, shard_ends: tuple[int, .
             "image/object/class/label": [int(c) + 1 for c in truth.classes],
             "image/object/class/text": [LABELS.names[c].encode() for c in truth.classes],
         }
+        fields |= shape_columns(truth) if shapes else {}
         for i, name in enumerate(("ymin", "xmin", "ymax", "xmax")):
             fields[f"image/object/bbox/{name}"] = truth.boxes[:, i].tolist()
         records.append(example(fields))
@@ -132,15 +167,17 @@ def write_examples(folder: Path, split: str, images, *, shard_ends: tuple[int, .
     for number, (begin, end) in enumerate(zip((0, *shard_ends), ends, strict=True)):
         name = f"examples-{number:05d}-of-{len(ends):05d}.tfrecord"
         write_records(folder / f"Split-{split}" / name, records[begin:end])
-    (folder / "label_map.pbtxt").write_text(format_label_map(LABELS))
+    (folder / "label_map.pbtxt").write_text(format_label_map(labels))
     (folder / "dataset_card.json").write_text(json.dumps({"splits": {split: {"images": len(images)}}}))
 
 
-def save_folder(detector: tf.Module, folder: Path, names=LABELS.names, config: str = "") -> str:
+def save_folder(
+    detector: tf.Module, folder: Path, names=LABELS.names, config: str = "", labels: LabelMap | None = None
+) -> str:
     """Write a detector folder as far as prediction looks at it: SavedModel, label map and config."""
     save(detector, folder / "Format-Serving")
     extra = folder / "Format-Serving" / "assets.extra" / "detflow"
     extra.mkdir(parents=True)
-    (extra / "label_map.pbtxt").write_text(format_label_map(label_map_from_names(list(names))))
+    (extra / "label_map.pbtxt").write_text(format_label_map(labels or label_map_from_names(list(names))))
     (extra / "pipeline.config").write_text(config)
     return str(folder)
