@@ -1,13 +1,14 @@
 """How fast ExampleGen ingests, beside a plain loop and beside Beam with one element an image.
 
-    python benchmarks/ingest.py [--images 4000] [--workers 2]
-    python benchmarks/ingest.py --masks [--images 200]
-    python benchmarks/ingest.py --annotations FILE.json [--format label_studio]
+    python -m benchmarks.ingest [--images 4000] [--workers 2] [--od-api FOLDER] [--keep NAME]
+    python -m benchmarks.ingest --masks [--images 200]
+    python -m benchmarks.ingest --annotations FILE.json [--format label_studio]
 
 The data set is made on the spot: 64 distinct 640x480 JPEGs of about 80 KB, each linked under many names, with
 7 boxes an image in COCO JSON. Every contender reads the same annotations and files with the same code, makes
 the same checks and writes the same records to disk. Start-up is what 64 images take. The rate of a core is
-the other images by processor time. The best of the repetitions counts.
+the other images by processor time. The best of the repetitions counts. `--od-api` is the folder that holds
+the package `object_detection`: its create_coco_tf_record.py, without these checks, is another contender.
 
 `--masks` encodes the masks of 640x480 images with 7 polygons of 40 points each, beside the way of the Object
 Detection API's create_coco_tf_record.py. `--annotations` reads an annotation file, with the folder `images`
@@ -21,6 +22,7 @@ import io
 import json
 import logging
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
+
+from benchmarks.results import add_keep, keep
 
 if TYPE_CHECKING:
     from components.example_gen.ingestion import Dataset
@@ -58,7 +62,8 @@ def make_dataset(root: Path, images: int) -> None:
             {"id": n, "file_name": f"{n:06d}.jpg", "width": WIDTH, "height": HEIGHT} for n in range(images)
         ],
         "annotations": [
-            {"id": n * BOXES + i, "image_id": n, "category_id": i + 1, "bbox": box, "iscrowd": 0}
+            {"id": n * BOXES + i, "image_id": n, "category_id": i + 1, "bbox": box, "area": box[2] * box[3]}
+            | {"iscrowd": 0}
             for n in range(images)
             for i, box in enumerate(boxes[n])
         ],
@@ -102,6 +107,26 @@ def element_by_element(data: Path, out: Path) -> None:
             | beam.Map(lambda record, ids: make_example(record, ids).data, dataset.label_map.ids_by_text)
             | beam.io.WriteToTFRecord(str(out / "elements"), num_shards=4)
         )
+
+
+_REFERENCE = """
+import contextlib, sys
+sys.modules["contextlib2"] = contextlib
+from object_detection.dataset_tools import create_coco_tf_record as script
+script._create_tf_record_from_coco_annotations(sys.argv[1], sys.argv[2], sys.argv[3], False, num_shards=4)
+"""
+
+
+def object_detection_api(code: str) -> Callable[[Path, Path], None]:
+    """Return the Object Detection API's conversion, in a process, as its messages have the names of ours."""
+
+    def run_it(data: Path, out: Path) -> None:
+        places = [data / "annotations.json", data / "images", out / "reference"]
+        environment = {**os.environ, "PYTHONPATH": code, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        command = [sys.executable, "-c", _REFERENCE, *map(str, places)]
+        subprocess.run(command, env=environment, cwd=data, check=True)
+
+    return run_it
 
 
 def example_gen(arguments: list[str], compression: str = "") -> Callable[[Path, Path], None]:
@@ -204,6 +229,8 @@ def main() -> int:
     parser.add_argument("--format", default="coco", help="of the annotations")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--workers", type=int, default=0, help="also run multi_processing with so many")
+    parser.add_argument("--od-api", default="", help="folder that holds the package object_detection")
+    add_keep(parser)
     options = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     if options.masks:
@@ -225,6 +252,9 @@ def main() -> int:
     if options.workers:
         flags = ["--runner=FnApiRunner", "--direct_running_mode=multi_processing"]
         contenders["ExampleGen, processes"] = example_gen([*flags, f"--direct_num_workers={options.workers}"])
+    if options.od_api:
+        contenders["Object Detection API"] = object_detection_api(options.od_api)
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         data, tiny = Path(folder) / "data", Path(folder) / "tiny"
         make_dataset(data, options.images)
@@ -243,6 +273,9 @@ def main() -> int:
                 f"{a_core:17.0f}{a_core / reference:7.2f}",
                 flush=True,
             )
+            rates = {"images/s": round(options.images / seconds), "images/s a core": round(a_core)}
+            rows.append({"": name, "start-up, s": round(start_up, 2), **rates})
+    keep(options.keep, rows)
     return 0
 
 
