@@ -1,6 +1,7 @@
 """Input and output layouts of TensorFlow Lite files."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import Normalisation
 from detection_core.exporters import tflite_post_process
-from detection_core.ops.detection_post_process import PostProcessed, foreground, plain_post_process
+from detection_core.ops.detection_post_process import foreground, plain_post_process
 from detection_core.ops.post_process_options import PostProcessOptions
 from detection_core.structures import COLOURS
 
@@ -121,22 +122,22 @@ def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tenso
     return tflite_post_process.kept_in_float(scores) if moved else scores
 
 
-def _post_processed(
-    make: Callable[[PostProcessOptions], Callable[..., PostProcessed]],
-    by_kernel: Callable[[PostProcessOptions], bool],
-) -> Callable[..., Heads]:
-    def of(options: HeadOptions) -> Heads:
-        post_process = make(options.post_process)
-        is_kernel, classes = by_kernel(options.post_process), options.post_process.num_classes
+def _post_processed(options: HeadOptions, *, plain: bool) -> Heads:
+    own = options.post_process
+    is_kernel, classes = not plain and tflite_post_process.kernel_is_right(own), own.num_classes
+    of_logits = not is_kernel and options.sigmoid and not own.use_regular_nms
+    keep = tflite_post_process.kept_in_float if options.integer else tf.identity
+    post_process = tflite_post_process.post_process_function(own)
+    if not is_kernel:
+        post_process = plain_post_process(own, keep if of_logits else None)
 
-        def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
-            scores = _scores(logits, options, moved=not is_kernel or logits.shape[2] == classes)
-            found = post_process(box_codes, scores, options.anchors)
-            return found.count, found.scores, found.classes, found.boxes
+    def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
+        moved = not is_kernel or logits.shape[2] == classes
+        scores = logits if of_logits else _scores(logits, options, moved=moved)
+        found = post_process(box_codes, scores, options.anchors)
+        return found.count, found.scores, found.classes, found.boxes
 
-        return give
-
-    return of
+    return give
 
 
 def _headless(options: HeadOptions) -> Heads:
@@ -152,8 +153,8 @@ def _headless(options: HeadOptions) -> Heads:
 
 
 _MAKERS: Sequence[Callable[[HeadOptions], Heads]] = (
-    _post_processed(tflite_post_process.suppression_function, tflite_post_process.kernel_is_right),
-    _post_processed(plain_post_process, lambda _: False),
+    functools.partial(_post_processed, plain=False),
+    functools.partial(_post_processed, plain=True),
     _headless,
 )
 _FORMS = dict(zip(TFLITE_FORMS, _MAKERS, strict=True))

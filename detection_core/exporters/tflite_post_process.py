@@ -6,7 +6,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from detection_core.allowed_values import OPERATION
-from detection_core.ops.detection_post_process import PostProcessed, plain_post_process
+from detection_core.ops.detection_post_process import PostProcessed
 from detection_core.ops.post_process_options import PostProcessOptions
 
 # The float32 next to 1: a factor of 1 would be folded.
@@ -83,14 +83,6 @@ def kept_in_float(values: tf.Tensor) -> tf.Tensor:
 CLASSES_OF_THREADS = 2
 # Boxes that the kernel keeps per class, because the converter drops the attribute.
 KERNEL_DETECTIONS_PER_CLASS = 100
-
-
-def suppression_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:
-    """Make a function like `post_process_function`, whose results do not depend on the number of threads.
-
-    It uses the operation, or built-in ones if the operation's results would differ.
-    """
-    return post_process_function(options) if kernel_is_right(options) else plain_post_process(options)
 
 
 def kernel_is_right(options: PostProcessOptions) -> bool:

@@ -34,7 +34,10 @@ REACH = 2.0
 STRIDE = 2 * REACH + 2
 
 
-def plain_post_process(options: PostProcessOptions) -> Callable[..., PostProcessed]:
+Keep = Callable[[tf.Tensor], tf.Tensor]
+
+
+def plain_post_process(options: PostProcessOptions, keep: Keep | None = None) -> Callable[..., PostProcessed]:
     """Make a function of built-in operations, which also runs in TensorFlow.
 
     Its results equal those of TFLite_Detection_PostProcess with the same attributes. It is needed for
@@ -43,15 +46,28 @@ def plain_post_process(options: PostProcessOptions) -> Callable[..., PostProcess
     threads start with classes 0 to T - 1. The counter of the next class starts at T but is incremented before
     it is read. `ops.nms` cannot be used here: LiteRT lacks its kernel for all classes, branches and loops.
 
+    With `keep`, scores are sigmoids, and the function takes their logits. A sigmoid keeps the order, so only
+    those of kept boxes are converted. `keep` comes before all operations but maxima and gathering. Boxes of
+    all classes then suppress each other.
+
     Returns:
         (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
         y, x, h, w) -> `PostProcessed`. Rows after the count are zeros.
     """
-    suppress = _class_by_class if options.use_regular_nms else _across_classes
+    least = options.nms_score_threshold
+    if keep:
+        least = math.log(least / (1 - least)) if 0 < least < 1 else math.copysign(math.inf, least - 0.5)
 
     def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> PostProcessed:
-        found = tf.reshape(foreground(scores, options.num_classes), [-1, options.num_classes])
-        return suppress(decoded(box_codes[0], anchors, options), found, options)
+        given = tf.reshape(foreground(scores, options.num_classes), [-1, options.num_classes])
+        boxes = decoded(tf.reshape(box_codes, [-1, 4]), anchors, options)  # an index is slower
+        if options.use_regular_nms:
+            return _class_by_class(boxes, given, options)
+        found = _across_classes(boxes, given, options, least, keep or (lambda scores: scores))
+        if not keep:
+            return found
+        there = tf.cast(tf.range(options.max_detections, dtype=tf.float32) < found.count, tf.float32)
+        return found._replace(scores=tf.sigmoid(found.scores) * there)
 
     return post_process
 
@@ -86,10 +102,9 @@ def _class_by_class(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOpt
     place = tf.cast(tf.stack([of_class // side, of_class % side] * 2, axis=1), tf.float32)
     apart = tf.clip_by_value(found, -REACH, 1 + REACH) + place * STRIDE
     rows, per_class = options.max_detections, options.detections_per_class
-    if per_class >= rows:
-        kept, count = _suppressed(apart, best, rows, options)
-    else:
-        kept, count = _suppressed(apart, best, candidates, options)
+    kept_boxes = rows if per_class >= rows else candidates
+    kept, count = _suppressed(apart, best, kept_boxes, options, options.nms_score_threshold)
+    if per_class < rows:
         kept, count = _first_of_each_class(kept, count, tf.gather(of_class, kept), options)
     return _rows(found, tf.cast(of_class, tf.float32), best, (kept, count))
 
@@ -113,13 +128,16 @@ def _first_of_each_class(
     return tf.gather(kept, first), tf.cast(tf.minimum(found, float(options.max_detections)), tf.int32)
 
 
-def _across_classes(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOptions) -> PostProcessed:
+def _across_classes(
+    boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOptions, least: float, keep: Keep
+) -> PostProcessed:
     """Suppress boxes of all classes by their best scores; each kept box reports its best classes."""
-    kept, count = _suppressed(boxes, tf.reduce_max(scores, axis=1), options.max_detections, options)
+    best = keep(tf.reduce_max(scores, axis=1))
+    kept, count = _suppressed(boxes, best, options.max_detections, options, least)
     each = options.max_classes_per_detection
-    best, classes = tf.math.top_k(tf.gather(scores, kept), each)
+    best, classes = tf.math.top_k(keep(tf.gather(scores, kept)), each)
     there = tf.range(options.max_detections) < count
-    best = tf.reshape(tf.where(there[:, tf.newaxis], best, -1.0), [-1])
+    best = tf.reshape(tf.where(there[:, tf.newaxis], best, best.dtype.min), [-1])
     _, order = tf.math.top_k(best, options.max_detections)
     of_box = tf.gather(kept, order // each)
     filled = tf.minimum(count * each, options.max_detections)
@@ -132,21 +150,20 @@ def _across_classes(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOpt
 
 
 def _suppressed(
-    boxes: tf.Tensor, scores: tf.Tensor, rows: int, options: PostProcessOptions
+    boxes: tf.Tensor, scores: tf.Tensor, rows: int, options: PostProcessOptions, least: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the indices of the kept boxes, int32 [rows], and their number, int32 [].
 
     TFLite_Detection_PostProcess keeps scores >= its threshold and overlaps <= its threshold.
     NON_MAX_SUPPRESSION_V4 compares strictly, so the next floats are used.
     """
-    least = np.nextafter(np.float32(options.nms_score_threshold), np.float32(-np.inf))
     overlap = np.nextafter(np.float32(options.nms_iou_threshold), np.float32(1))
     kept, count = tf.raw_ops.NonMaxSuppressionV4(
         boxes=boxes,
         scores=scores,
         max_output_size=rows,
         iou_threshold=overlap,
-        score_threshold=least,
+        score_threshold=np.nextafter(np.float32(least), np.float32(-np.inf)),
         pad_to_max_output_size=True,
     )
     return tf.ensure_shape(kept, [rows]), count

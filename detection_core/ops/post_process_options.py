@@ -38,7 +38,7 @@ class PostProcessOptions:
             operation then keeps up to 100.
         use_regular_nms: suppress class by class. Off: boxes of all classes suppress each other, which is
             faster. If on, LiteRT's kernel drops a class with several threads and more than two classes:
-            `suppression_function`.
+            `tflite_post_process.kernel_is_right`.
         nms_score_threshold: least score; minus infinity: every box is kept.
         nms_iou_threshold: overlap from which the box with the lower score is removed.
         num_classes: without background.

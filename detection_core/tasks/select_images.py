@@ -142,7 +142,10 @@ def _look_at(found: Sequence[Prediction], numbers: Mapping[str, int]) -> tuple[l
                 if result.error:
                     raise DataError(result.error)
                 data = files.read_regular(result.image, MAX_FILE_BYTES)
-                pool.append(_see(result.image, data, _detected(result, numbers), len(numbers)))
+                seen = _at_least(LEAST_SCORE, result).detections
+                boxes = np.array([each.box for each in seen], np.float64).reshape(-1, 4)
+                classes, scores = [numbers[each.name] for each in seen], [each.score for each in seen]
+                pool.append(_see(result.image, data, Objects(classes, scores, _sizes(boxes)), len(numbers)))
             except (OSError, DataError) as error:  # may have changed since it was predicted
                 errors[result.image] = str(error)
             progress.advance()
@@ -164,12 +167,6 @@ def _see(path: str, data: bytes, objects: Objects, num_classes: int) -> _Seen:
 def _near_duplicates() -> Any:
     """Return the capability; None if this installation is without it."""
     return capability(_NEAR_DUPLICATES) if has_capability(_NEAR_DUPLICATES) else None
-
-
-def _detected(result: Prediction, numbers: Mapping[str, int]) -> Objects:
-    found = _at_least(LEAST_SCORE, result).detections
-    boxes = np.array([each.box for each in found], np.float64).reshape(-1, 4)
-    return Objects([numbers[each.name] for each in found], [each.score for each in found], _sizes(boxes))
 
 
 def _at_least(score: float, result: Prediction) -> Prediction:

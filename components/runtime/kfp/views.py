@@ -58,11 +58,6 @@ def _metrics(values: Mapping[str, Any]) -> Drawn:
     return Drawn(metadata=numbers, content=json.dumps(numbers, indent=1) + "\n")
 
 
-def _evaluation_metrics(job: Any) -> Drawn:
-    metrics = METRICS.read(job.evaluation).metrics
-    return _metrics({name: value for name, value in metrics.items() if is_measured(value)})
-
-
 def _evaluation_curves(job: Any) -> Drawn:
     curves = CURVES.read(job.evaluation)
     confusion = curves.confusion
@@ -116,7 +111,9 @@ _VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {
         metadata={}, content=files.read_text(files.join(job.anomalies, PAGE))
     ),
     ("trainer", "metrics"): lambda job, report: _metrics(report),
-    ("evaluator", "metrics"): lambda job, report: _evaluation_metrics(job),
+    ("evaluator", "metrics"): lambda job, report: _metrics(
+        {name: value for name, value in METRICS.read(job.evaluation).metrics.items() if is_measured(value)}
+    ),
     ("evaluator", "curves"): lambda job, report: _evaluation_curves(job),
     ("evaluator", "report"): lambda job, report: _evaluation_report(job),
     ("quantization_rewriter", "metrics"): lambda job, report: _metrics(report),

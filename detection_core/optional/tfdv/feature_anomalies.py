@@ -178,14 +178,9 @@ def _string_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
     most = 1.0 - constraints.min_domain_mass if constraints.HasField("min_domain_mass") else 0.0
     if missing and (sum(count for _, count in missing) / total > most or most == 0):
         escape: Callable[..., str] = text_encoding.CEscape  # its stub lacks texts
-        escaped = [(escape(text, as_utf8=True), count) for text, count in missing]
-        listed = ", ".join(f"{text} ({_percent(count, total)})" for text, count in escaped)
+        shares = [(escape(text, as_utf8=True), 100 * int(count) / total) for text, count in missing]
+        listed = ", ".join(f"{text} ({'<1' if each < 1 else f'~{int(each)}'}%)" for text, each in shares)
         yield _reason("ENUM_TYPE_UNEXPECTED_STRING_VALUES", listed=listed)
-
-
-def _percent(count: float, total: float) -> str:
-    percent = 100 * int(count) / total
-    return "<1%" if percent < 1 else f"~{int(percent)}%"
 
 
 def _bool_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:

@@ -35,3 +35,21 @@ def test_boxes_are_those_of_a_slow_loop(*, changes):
     np.testing.assert_allclose(found.scores[0, :count], [one.score for one in expected], atol=1e-6)
     assert found.classes[0, :count].numpy().tolist() == [one.label for one in expected]
     assert not any(part.numpy()[0, count:].any() for part in found[:3])
+
+
+@cases(
+    {},
+    {"max_classes_per_detection": 2, "max_detections": 50},
+    {"nms_score_threshold": 0.7, "max_detections": 50},
+    {"nms_score_threshold": 0.0},
+    {"nms_score_threshold": 1.0},
+)
+def test_logits_give_the_rows_of_their_sigmoids(*, changes):
+    options = dataclasses.replace(OPTIONS, **changes)
+    logits = tf.constant(4 * SCORES[np.newaxis] - 3, tf.float32)
+    codes, anchors = tf.constant(CODES[np.newaxis], tf.float32), tf.constant(ANCHORS, tf.float32)
+    expected = plain_post_process(options)(codes, tf.sigmoid(logits), anchors)
+    found = plain_post_process(options, tf.identity)(codes, logits, anchors)
+    assert (expected.count[0] == 0) == (options.nms_score_threshold == 1.0)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
