@@ -4,12 +4,15 @@ import itertools
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from detection_core.artifacts.prediction import is_video
 from detection_core.errors import ConfigError, DataError
+from detection_core.optional.video import video_detection
 from detection_core.optional.video.byte_track import ByteTracker
 from detection_core.optional.video.video_detection import (
     VideoOptions,
@@ -99,7 +102,11 @@ def test_what_is_no_video_sound_alone_or_leads_to_other_files_is_one_error(tmp_p
 
 def test_turned_and_too_large_videos_and_no_package(tmp_path, monkeypatch):
     path = write(tmp_path / "a.mp4", count=1)
-    monkeypatch.setattr("detection_core.optional.video.video_detection._turn_of", lambda frame: 90)
+
+    def turned(frame: Any, upright: Any = video_detection._upright) -> np.ndarray:
+        return upright(SimpleNamespace(to_ndarray=frame.to_ndarray, rotation=90))
+
+    monkeypatch.setattr(video_detection, "_upright", turned)
     with VideoReader(path) as reader:
         (found,) = reader
     assert found.pixels.shape == (SIZE[1], SIZE[0], 3)
