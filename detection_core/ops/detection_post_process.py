@@ -60,7 +60,7 @@ def plain_post_process(options: PostProcessOptions, keep: Keep | None = None) ->
 
     def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> PostProcessed:
         given = tf.reshape(foreground(scores, options.num_classes), [-1, options.num_classes])
-        boxes = decoded(tf.reshape(box_codes, [-1, 4]), anchors, options)  # an index is slower
+        boxes = decoded(box_codes[0], anchors, options)
         if options.use_regular_nms:
             return _class_by_class(boxes, given, options)
         found = _across_classes(boxes, given, options, least, keep or (lambda scores: scores))
