@@ -123,17 +123,16 @@ def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tenso
 
 
 def _post_processed(options: HeadOptions, *, plain: bool) -> Heads:
-    own = options.post_process
+    own, keep = options.post_process, None
     is_kernel, classes = not plain and tflite_post_process.kernel_is_right(own), own.num_classes
-    of_logits = not is_kernel and options.sigmoid and not own.use_regular_nms
-    keep = tflite_post_process.kept_in_float if options.integer else tf.identity
-    post_process = tflite_post_process.post_process_function(own)
-    if not is_kernel:
-        post_process = plain_post_process(own, keep if of_logits else None)
+    if not is_kernel and options.sigmoid and not own.use_regular_nms:
+        keep = tflite_post_process.kept_in_float if options.integer else tf.identity
+    make = tflite_post_process.post_process_function
+    post_process = make(own) if is_kernel else plain_post_process(own, keep)
 
     def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
         moved = not is_kernel or logits.shape[2] == classes
-        scores = logits if of_logits else _scores(logits, options, moved=moved)
+        scores = logits if keep else _scores(logits, options, moved=moved)
         found = post_process(box_codes, scores, options.anchors)
         return found.count, found.scores, found.classes, found.boxes
 
