@@ -106,6 +106,8 @@ def _batch(work: dict[str, Any]) -> tuple[Any, Any, dict[str, list[Any]]]:
 def training_step(work: dict[str, Any]) -> Callable[[], object]:
     """Return a step: forward, losses, gradients, update, compiled."""
     tf, keras = importlib.import_module("tensorflow"), importlib.import_module("tf_keras")
+    # As its training loop does; without it, batch norms use their averages.
+    keras.backend.set_learning_phase(True)
     model, (pixels, sizes, truth) = detector(work), _batch(work)
     optimizer = keras.optimizers.legacy.SGD(1e-3, momentum=0.9)
 
