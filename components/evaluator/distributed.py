@@ -15,7 +15,7 @@ def evaluate_on_beam(plan: Callable[[], Evaluation], beam_args: Sequence[str]) -
 
     An element is a file of records. The result depends neither on the runner nor on the order of its workers.
     A distributed runner needs examples, models and the evaluation's folder on shared storage. This process
-    holds all detections in memory when it joins them.
+    keeps the matches of all detections in memory, and the detections in a temporary file.
 
     Args:
         plan: gives the same evaluation of record files in every process; can be pickled.
@@ -32,8 +32,7 @@ def evaluate_on_beam(plan: Callable[[], Evaluation], beam_args: Sequence[str]) -
             where="evaluate.distributed",
         )
     places, load = range(len(evaluation.parts)), functools.partial(_load, plan)
-    parts = list(measure_parts(places, load, evaluation.folder, beam_args))
-    return evaluation.report({name: join_measurements([part[name] for part in parts]) for name in parts[0]})
+    return evaluation.report(join_measurements(measure_parts(places, load, evaluation.folder, beam_args)))
 
 
 def _load(plan: Callable[[], Evaluation]) -> Callable[[int], dict[str, Measurement]]:

@@ -8,7 +8,6 @@ detectors (paired bootstrap). A difference between two detectors is then far mor
 """
 
 import dataclasses
-import functools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 
 from detection_core.artifacts.evaluation import MetricInterval
 from detection_core.evaluation.coco_matching import IOU_THRESHOLDS, MatchTable, unpack
-from detection_core.evaluation.coco_metrics import RECALLS, Measure, Summary, find_measures
+from detection_core.evaluation.coco_metrics import RECALLS, Kind, Measure, Summary, find_measures
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 
 LEVEL = 0.95
@@ -85,30 +84,28 @@ def known_intervals(resampled: Mapping[str, Resampled]) -> dict[str, MetricInter
 
 
 def _draw(images: int, resamples: int, seed: int) -> np.ndarray:
-    """Return the count of each image in each resample, float32 [resamples, images]."""
+    """Return the count of each image in each resample, uint8 [resamples, images]."""
     rng = np.random.default_rng(seed)
-    return rng.multinomial(images, np.full(images, 1 / images), size=resamples).astype(np.float32)
+    even = np.full(images, 1 / images)
+    return np.stack([rng.multinomial(images, even).astype(np.uint8) for _ in range(resamples)])
 
 
 def _measured(
     split: EvaluatedSplit, measures: Mapping[str, Measure], drawn: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return each metric on each resample, float64 [resamples]."""
-    of_class = {
-        kind.iou_type: functools.cache(split.table(kind).by_class())
-        for kind in {measure.kind.iou_type: measure.kind for measure in measures.values()}.values()
-    }
     cells: dict[tuple[str, Summary, int], np.ndarray] = {}
-    values = {}
-    for metric, measure in measures.items():
-        shape, parts = measure.kind.iou_type, []
-        for class_ in measure.classes:
-            key = (shape, measure.summary, class_)
-            if key not in cells:
-                cells[key] = _of_class(of_class[shape](class_), measure, drawn)
-            parts.append(cells[key])
-        values[metric] = _mean(np.stack(parts))
-    return values
+    for kind in {measure.kind.iou_type: measure.kind for measure in measures.values()}.values():
+        own = [measure for measure in measures.values() if measure.kind is kind]
+        of_class = split.table(kind).by_class()
+        for class_ in sorted({class_ for measure in own for class_ in measure.classes}):
+            table = of_class(class_)
+            for summary in {measure.summary for measure in own if class_ in measure.classes}:
+                cells[kind.iou_type, summary, class_] = _of_class(table, kind, summary, drawn)
+    return {
+        metric: _mean(np.stack([cells[m.kind.iou_type, m.summary, class_] for class_ in m.classes]))
+        for metric, m in measures.items()
+    }
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
@@ -118,20 +115,19 @@ def _mean(values: np.ndarray) -> np.ndarray:
     return np.divide(total, known.sum(axis=0), out=np.full(len(total), np.nan), where=known.any(axis=0))
 
 
-def _of_class(table: MatchTable, measure: Measure, drawn: np.ndarray) -> np.ndarray:
+def _of_class(table: MatchTable, kind: Kind, summary: Summary, drawn: np.ndarray) -> np.ndarray:
     """Return a class's mean over IoU thresholds on each resample; NaN without objects."""
-    summary, area = measure.summary, measure.kind.areas.index(measure.summary.area)
+    area = kind.areas.index(summary.area)
     overlaps = range(len(IOU_THRESHOLDS)) if summary.iou is None else [summary.iou]
-    limit = measure.kind.most[summary.max_detections]
+    limit = kind.most[summary.max_detections]
     kept = table.take(table.rank < limit, table.counts[:, area])
     all_hits, all_ignored = unpack(kept.hits[:, area]), unpack(kept.ignored[:, area])
-    owned = np.bincount(kept.object_image, minlength=drawn.shape[1])
-    chunk = max(1, _NUMBERS_AT_ONCE // max(1, len(kept.image)))
+    chunk = max(1, _NUMBERS_AT_ONCE // max(1, len(kept.image), len(kept.object_image)))
     values = []
     for start in range(0, len(drawn), chunk):
         counts = drawn[start : start + chunk]
-        objects = counts @ owned
-        weights = counts[:, kept.image]
+        objects = counts[:, kept.object_image].sum(axis=1)
+        weights: np.ndarray = counts[:, kept.image].astype(np.float32)
         everything = np.cumsum(weights, axis=1)
         total = np.zeros(len(counts))
         for overlap in overlaps:

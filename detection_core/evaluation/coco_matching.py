@@ -6,7 +6,7 @@ that it overlaps most, and rather one that counts than one that does not; of equ
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,8 +77,7 @@ class MatchTable:
     def take(self, rows: np.ndarray | slice, objects: np.ndarray | slice) -> "MatchTable":
         """Return some rows of detections and of objects."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        own = ("object_image", "object_label", "counts")
-        return MatchTable(**{n: v[objects if n in own else rows] for n, v in fields.items()})
+        return MatchTable(**{n: v[objects if n in _OF_OBJECTS else rows] for n, v in fields.items()})
 
     def of_images(self, places: np.ndarray) -> "MatchTable":
         """Return the rows of some images, by rising place, which are counted from 0 then."""
@@ -102,6 +101,9 @@ class MatchTable:
         return of_class
 
 
+_OF_OBJECTS = ("object_image", "object_label", "counts")
+
+
 def unpack(bits: np.ndarray) -> np.ndarray:
     """Return the bits of `MatchTable.hits` or `ignored`, uint16 [N], as bool [T, N]."""
     return (bits & (1 << np.arange(len(IOU_THRESHOLDS), dtype=np.uint16))[:, None]) > 0
@@ -109,14 +111,19 @@ def unpack(bits: np.ndarray) -> np.ndarray:
 
 def join_tables(tables: Sequence[MatchTable]) -> MatchTable:
     """Join tables of different images; the result does not depend on their order."""
-    names = (field.name for field in dataclasses.fields(MatchTable))
-    joined = MatchTable(**{n: np.concatenate([getattr(table, n) for table in tables]) for n in names})
-    rows = np.lexsort((joined.rank, joined.label, joined.image))
-    return joined.take(rows, np.argsort(joined.object_image, kind="stable"))
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([getattr(table, name) for table in tables])
+
+    rows = np.lexsort((joined("rank"), joined("label"), joined("image")))
+    objects = np.argsort(joined("object_image"), kind="stable")
+    names = [field.name for field in dataclasses.fields(MatchTable)]
+    # One column at a time, so that the memory is twice that of the tables.
+    return MatchTable(**{n: joined(n)[objects if n in _OF_OBJECTS else rows] for n in names})
 
 
 def match_images(
-    images: Sequence[EvaluatedImage],
+    images: Iterable[EvaluatedImage],
     class_names: Mapping[int, str],
     comparison: Comparison,
     *,
@@ -134,28 +141,30 @@ def match_images(
         DataError: for an object without the required mask or keypoints.
         ModelError: for a detection without them, or with another number of keypoints.
     """
-    for image in images:
-        check_shapes(image, comparison.iou_type)
-    if comparison.iou_type == "keypoints":
-        check_keypoints(images)
     classes = np.array(sorted(class_names), np.int32)
     return join_tables([_match(part, classes, comparison, first + start) for start, part in _chunks(images)])
 
 
-def _chunks(images: Sequence[EvaluatedImage]) -> Iterator[tuple[int, Sequence[EvaluatedImage]]]:
+def _chunks(images: Iterable[EvaluatedImage]) -> Iterator[tuple[int, list[EvaluatedImage]]]:
+    chunk: list[EvaluatedImage] = []
     start, pairs = 0, 0
-    for place, image in enumerate(images):
-        own = len(image.truth.classes) * len(image.detections.classes)
-        if pairs and pairs + own > _PAIRS_AT_ONCE:
-            yield start, images[start:place]
-            start, pairs = place, 0
+    for image in images:
+        own = (1 + len(image.truth.classes)) * (1 + len(image.detections.classes))
+        if chunk and pairs + own > _PAIRS_AT_ONCE:
+            yield start, chunk
+            start, pairs, chunk = start + len(chunk), 0, []
+        chunk.append(image)
         pairs += own
-    yield start, images[start:]
+    yield start, chunk
 
 
 def _match(
     images: Sequence[EvaluatedImage], classes: np.ndarray, comparison: Comparison, first: int
 ) -> MatchTable:
+    for image in images:
+        check_shapes(image, comparison.iou_type)
+    if comparison.iou_type == "keypoints":
+        check_keypoints(images)
     truth = [image.truth for image in images]
     objects, is_crowd = _objects(truth, classes, comparison.iou_type)
     detections, scores, rank = _detections(images, classes, comparison)

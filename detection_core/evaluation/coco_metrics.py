@@ -1,7 +1,7 @@
 """COCO's metrics (Lin et al., Microsoft COCO, ECCV 2014) under the Object Detection API's names."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -165,7 +165,7 @@ class CocoResult:
 
 
 def evaluate_coco(
-    images: Sequence[EvaluatedImage], class_names: Mapping[int, str], kind: Kind = BOXES
+    images: Iterable[EvaluatedImage], class_names: Mapping[int, str], kind: Kind = BOXES
 ) -> CocoResult:
     """Match detections with ground truth as COCO does and accumulate precision and recall.
 

@@ -36,8 +36,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 def write_coco_results(path: str, detections: Iterable[tuple[int | str, Instances]]) -> None:
     """Write COCO results JSON of image ids and detections, with the height and width of the image."""
-    entries = [entry for image_id, found in detections for entry in coco_entries(found, image_id)]
-    files.write_text(path, json.dumps(entries, allow_nan=False))
+    entries = (entry for image_id, found in detections for entry in coco_entries(found, image_id))
+    with files.atomic_file(path) as file:
+        before = "["
+        for entry in entries:
+            file.write(f"{before}{json.dumps(entry, allow_nan=False)}".encode())
+            before = ", "
+        file.write(f"{before.removesuffix(', ')}]".encode())
 
 
 def coco_entries(found: Instances, image_id: int | str) -> list[dict[str, Any]]:

@@ -3,13 +3,14 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from detection_core.evaluation import results
 from detection_core.evaluation.coco_matching import MatchTable, match_images
 from detection_core.evaluation.coco_metrics import BOXES, MASKS, CocoResult, Kind, accumulate
+from detection_core.storage.spooled import Spooled
 from detection_core.structures import Instances
 
 # Steps of a rounded score threshold.
@@ -31,7 +32,7 @@ class EvaluatedSplit:
         pixels: yields the images again, uint8 [H, W, 3], with their ground truth; without it none are drawn.
     """
 
-    images: tuple[results.EvaluatedImage, ...]
+    images: Sequence[results.EvaluatedImage]
     class_names: Mapping[int, str]
     frequencies: Mapping[int, str] = dataclasses.field(default_factory=dict)
     labelled_only: bool = False
@@ -40,9 +41,9 @@ class EvaluatedSplit:
     pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple
 
     @functools.cached_property
-    def counted(self) -> tuple[results.EvaluatedImage, ...]:
+    def counted(self) -> Sequence[results.EvaluatedImage]:
         """Every image once, with the detections that count for COCO's metrics."""
-        return tuple(map(results.only_labelled, self.images)) if self.labelled_only else self.images
+        return Spooled(map(results.only_labelled, self.images)) if self.labelled_only else self.images
 
     @functools.cached_property
     def coco(self) -> CocoResult:
@@ -66,14 +67,16 @@ class EvaluatedSplit:
 
     def part(self, places: np.ndarray) -> "EvaluatedSplit":
         """Return some images, by rising place, without pixels; they are not matched again."""
-        part = dataclasses.replace(self, images=tuple(self.images[place] for place in places), pixels=tuple)
+        part = dataclasses.replace(
+            self, images=Spooled(self.images[p] for p in places.tolist()), pixels=tuple
+        )
         part.tables.update({shape: table.of_images(places) for shape, table in self.tables.items()})
         return part
 
     @functools.cached_property
-    def matches(self) -> tuple[results.ImageMatch, ...]:
+    def matches(self) -> Sequence[results.ImageMatch]:
         """Detections and objects of each image, matched at IoU 0.5."""
-        return tuple(results.match_image(image, masks=self.compares_masks) for image in self.counted)
+        return Spooled(results.match_image(image, masks=self.compares_masks) for image in self.counted)
 
     @functools.cached_property
     def best_score(self) -> float:

@@ -5,7 +5,7 @@ is not annotated exhaustively do not count. An image's best 300 detections of al
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -30,7 +30,7 @@ KIND = Kind(
 
 
 def evaluate_lvis(
-    images: Sequence[EvaluatedImage], class_names: Mapping[int, str], frequencies: Mapping[int, str]
+    images: Iterable[EvaluatedImage], class_names: Mapping[int, str], frequencies: Mapping[int, str]
 ) -> dict[str, float]:
     """Return LVIS's metrics, -1 for undefined values.
 
@@ -45,7 +45,7 @@ def evaluate_lvis(
         DataError: for an object without a mask.
         ModelError: for a detection without one.
     """
-    result = evaluate_coco([_verified(image) for image in images], class_names, KIND)
+    result = evaluate_coco(map(_verified, images), class_names, KIND)
     metrics = result.metrics()
     for name, frequency in zip(LVIS_METRICS[_OVERALL:_BY_FREQUENCY], _FREQUENCIES, strict=True):
         of_classes = [k for k, class_ in enumerate(result.classes) if frequencies.get(class_) == frequency]

@@ -1,7 +1,7 @@
 """Run detectors over a split, several in one pass, and give what they found to the metrics."""
 
+import collections
 import dataclasses
-import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -22,10 +22,12 @@ from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.signature_runner import Runner, detect_batch
 from detection_core.progress import Progress
 from detection_core.storage import files
+from detection_core.storage.spooled import Spooled
 from detection_core.structures import Instances
 
-# Number of sizes whose images wait for others of their size.
+# Number of sizes whose images wait for others of their size, and how many later images the first waits for.
 _SIZES = 4
+_LATER = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,21 +40,30 @@ class Measurement:
         tables: COCO's name of a shape to its matches, where known.
     """
 
-    images: tuple[EvaluatedImage, ...]
+    images: Sequence[EvaluatedImage]
     seconds_per_image: float
     tables: Mapping[str, MatchTable] = dataclasses.field(default_factory=dict)
 
 
-def join_measurements(parts: Sequence[Measurement]) -> Measurement:
-    """Join the results of a detector on the parts of a split, in the split's order."""
-    images = tuple(image for part in parts for image in part.images)
-    seconds = sum(part.seconds_per_image * len(part.images) for part in parts)
-    starts = itertools.accumulate((len(part.images) for part in parts[:-1]), initial=0)
-    shifts = list(zip(parts, starts, strict=True))
-    tables = {
-        n: join_tables([part.tables[n].shifted(start) for part, start in shifts]) for n in parts[0].tables
+def join_measurements(parts: Iterable[Mapping[str, Measurement]]) -> dict[str, Measurement]:
+    """Join what `measure` returns of the parts of a split, in the split's order."""
+    images: dict[str, Spooled[EvaluatedImage]] = collections.defaultdict(Spooled)
+    tables: dict[str, dict[str, list[MatchTable]]] = collections.defaultdict(dict)
+    seconds: dict[str, float] = collections.defaultdict(float)
+    for part in parts:
+        for name, one in part.items():
+            for shape, table in one.tables.items():
+                tables[name].setdefault(shape, []).append(table.shifted(len(images[name])))
+            images[name].extend(one.images)
+            seconds[name] += one.seconds_per_image * len(one.images)
+    return {
+        name: Measurement(
+            images=found,
+            seconds_per_image=seconds[name] / max(1, len(found)),
+            tables={shape: join_tables(each) for shape, each in tables[name].items()},
+        )
+        for name, found in images.items()
     }
-    return Measurement(images=images, seconds_per_image=seconds / max(1, len(images)), tables=tables)
 
 
 def measure(
@@ -83,7 +94,8 @@ def measure(
         ModelError: if a detector returns NaN, infinity, or a class missing from the label map.
         DataError: if there is no image, or the ground truth has a class missing from the label map.
     """
-    found: dict[str, dict[int, EvaluatedImage]] = {name: {} for name in runners}
+    found: dict[str, Spooled[EvaluatedImage]] = {name: Spooled() for name in runners}
+    waiting: dict[int, dict[str, EvaluatedImage]] = collections.defaultdict(dict)
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     with Progress(job, total=total, unit="image") as progress:
         for batch in _batches(truth, batch_size):
@@ -97,15 +109,17 @@ def measure(
                 seconds[name] += [(time.perf_counter() - start) / len(batch)] * len(batch)
                 for (place, _, objects), each, light in zip(batch, detections, brightness, strict=True):
                     kept = _of_known_classes(each, label_map, runner.path)
-                    found[name][place] = EvaluatedImage(truth=objects, detections=kept, brightness=light)
+                    waiting[place][name] = EvaluatedImage(truth=objects, detections=kept, brightness=light)
+            while (place := min(map(len, found.values()))) in waiting:
+                for name, image in waiting.pop(place).items():
+                    found[name].extend([image])
             progress.advance(len(batch))
     for name, images in found.items():
         if not images and not partial:
             raise DataError(f"expected images to measure {name} on, found none; choose another split")
     return {
         name: Measurement(
-            images=tuple(found[name][place] for place in sorted(found[name])),
-            seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name] or 0.0)),
+            images=found[name], seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name] or 0.0))
         )
         for name in runners
     }
@@ -121,7 +135,7 @@ def _batches(
         batch.append((place, image, objects))
         if len(batch) >= most:
             yield waiting.pop(image.shape)
-        elif len(waiting) > _SIZES:
+        elif len(waiting) > _SIZES or waiting[next(iter(waiting))][0][0] < place - _LATER:
             yield waiting.pop(next(iter(waiting)))
     yield from waiting.values()
 
@@ -160,7 +174,7 @@ def known_classes(path: str) -> dict[int, str]:
 
 
 def split_to_measure(
-    images: tuple[EvaluatedImage, ...],
+    images: Sequence[EvaluatedImage],
     label_map: LabelMap,
     options: MetricOptions,
     pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple,

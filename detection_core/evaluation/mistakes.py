@@ -1,8 +1,10 @@
 """Rank the worst mistakes: confident false positives and large missed objects."""
 
 import dataclasses
-from collections import Counter
-from collections.abc import Callable
+import heapq
+import itertools
+import operator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -37,44 +39,41 @@ class Mistake:
 
 def worst_false_positives(split: EvaluatedSplit, count: int) -> list[Mistake]:
     """Return the false positives with the highest scores, at most three an image."""
-    found = [
-        (float(image.detections.scores[row]), i, int(row))
+    found = (
+        (-float(image.detections.scores[row]), i, int(row))
         for i, (image, match) in enumerate(zip(split.counted, split.matches, strict=True))
         for row in np.flatnonzero(match.found_by == NOT_MATCHED)
-    ]
+    )
     return _heaviest(FALSE_POSITIVE, split, found, _explain_false_positive, count)
 
 
 def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) -> list[Mistake]:
     """Return the largest objects that no detection from the threshold on finds, at most three an image."""
-    found: list[tuple[float, int, int]] = []
-    for i, (image, match) in enumerate(zip(split.counted, split.matches, strict=True)):
-        hits = match.found_by[image.detections.scores >= score_threshold]
-        missed = ~image.truth.is_crowd
-        missed[hits[hits >= 0]] = False
-        areas = box_areas(to_px(image.truth.boxes, image.truth))
-        found += [(float(areas[row]), i, int(row)) for row in np.flatnonzero(missed)]
-    return _heaviest(MISS, split, found, _explain_miss, count)
+
+    def found() -> Iterator[tuple[float, int, int]]:
+        for i, (image, match) in enumerate(zip(split.counted, split.matches, strict=True)):
+            hits = match.found_by[image.detections.scores >= score_threshold]
+            missed = ~image.truth.is_crowd
+            missed[hits[hits >= 0]] = False
+            areas = box_areas(to_px(image.truth.boxes, image.truth))
+            yield from ((-float(areas[row]), i, int(row)) for row in np.flatnonzero(missed))
+
+    return _heaviest(MISS, split, found(), _explain_miss, count)
 
 
 def _heaviest(
     kind: str,
     split: EvaluatedSplit,
-    found: list[tuple[float, int, int]],
+    found: Iterator[tuple[float, int, int]],
     explain: Callable[[EvaluatedSplit, int, int], str],
     count: int,
 ) -> list[Mistake]:
-    """Return the heaviest of (weight, image, row), in a fixed order, with a limit for each image."""
-    taken: list[Mistake] = []
-    of_image: Counter[int] = Counter()
-    for weight, i, row in sorted(found, key=lambda item: (-item[0], item[1], item[2])):
-        if len(taken) == count:
-            break
-        if of_image[i] < MOST_OF_AN_IMAGE:
-            of_image[i] += 1
-            caption = explain(split, i, row)
-            taken.append(Mistake(kind=kind, image=i, row=row, weight=weight, caption=caption))
-    return taken
+    """Return the heaviest of (-weight, image, row), which are by image, with a limit for each image."""
+    own = (heapq.nsmallest(MOST_OF_AN_IMAGE, g) for _, g in itertools.groupby(found, operator.itemgetter(1)))
+    return [
+        Mistake(kind=kind, image=i, row=row, weight=-weight, caption=explain(split, i, row))
+        for weight, i, row in heapq.nsmallest(count, itertools.chain.from_iterable(own))
+    ]
 
 
 def _explain_false_positive(split: EvaluatedSplit, index: int, row: int) -> str:

@@ -106,7 +106,7 @@ def cut(
         for value in feature.values:
             places = np.flatnonzero(values == value)
             if len(places):
-                objects = sum(int((~images[place].truth.is_crowd).sum()) for place in places)
+                objects = sum(int((~images[p].truth.is_crowd).sum()) for p in places.tolist())
                 one = EvalSlice(feature=feature.name, value=value, images=len(places), objects=objects)
                 yield one, {name: split.part(places) for name, split in splits.items()}
 

@@ -11,12 +11,13 @@ from its paper:
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from detection_core.artifacts.evaluation import CLASSIFICATION, ERROR_KINDS, LOCALIZATION, MISSED
-from detection_core.evaluation.coco_format import check_shapes, join
+from detection_core.evaluation.coco_format import check_shapes
 from detection_core.evaluation.error_kinds import classify_errors
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import IOU_THRESHOLD, EvaluatedImage, ImageMatch
@@ -80,20 +81,19 @@ def evaluate_tide(split: EvaluatedSplit, *, masks: bool) -> list[float]:
     return [float(value) for value in (before, *gains, without_false - before, complete - before)]
 
 
-def _flatten(images: tuple[EvaluatedImage, ...], matches: tuple[ImageMatch, ...]) -> _Detections:
-    truth = [image.truth for image in images]
-    starts = np.cumsum([0, *(len(one.classes) for one in truth)])
-    parts = []
-    for image, match, start in zip(images, matches, starts, strict=False):
+def _flatten(images: Sequence[EvaluatedImage], matches: Sequence[ImageMatch]) -> _Detections:
+    parts, true, start = [], [], 0
+    for image, match in zip(images, matches, strict=True):
         (kinds, objects), found = classify_errors(image, match), image.detections
         crowds = image.truth.is_crowd & (found.classes[:, np.newaxis] == image.truth.classes)
         ignored = (match.overlaps * crowds > IOU_THRESHOLD).any(axis=1) & (match.found_by < 0)
-        fields = (found.classes, found.scores, kinds, objects + start, ignored)
+        fields: tuple[np.ndarray, ...] = (found.classes, found.scores, kinds, objects + start, ignored)
         # An image's detections fall by score: later ones have no effect on what the first ones found.
         parts.append([field[:_MOST] for field in fields])
-    object_label, is_crowd = (one.classes for one in truth), (one.is_crowd for one in truth)
-    columns = map(np.concatenate, zip(*parts, strict=True))
-    return _Detections._make([*columns, join(object_label, int), join(is_crowd, bool)])
+        true.append([image.truth.classes, image.truth.is_crowd])
+        start += len(image.truth.classes)
+    columns = [*zip(*parts, strict=True), *zip(*true, strict=True)]
+    return _Detections._make(map(np.concatenate, columns))
 
 
 def _mean_ap(ranked: np.ndarray, label: np.ndarray, hit: np.ndarray, objects: np.ndarray) -> float:

@@ -93,7 +93,7 @@ class DetectorMeasure:
         truth = self._keeping(reader.truth(), worker, kept)
         total = len(range(worker.index, self.images, worker.count))
         found = measure({_NAME: runner}, truth, self._label_map, job="validate", total=total, partial=True)
-        images = _of_all_workers(found[_NAME].images, kept)
+        images = _of_all_workers(tuple(found[_NAME].images), kept)
         if not worker.is_chief:
             return {}
         metrics = self._options.metrics

@@ -124,8 +124,9 @@ def test_parts_join_to_the_matches_of_the_whole(folders, tmp_path):
     whole = evaluation.match(evaluation.measure(runners, evaluation.truth))
     parts = [evaluation.match(evaluation.measure(runners, part, partial=True)) for part in evaluation.parts]
     assert [len(part["model"].images) for part in parts] == [1, 4, 0, 4, 2]
+    joined_parts = join_measurements(parts)
     for name, of_whole in whole.items():
-        joined = join_measurements([part[name] for part in parts])
+        joined = joined_parts[name]
         ids = [[image.truth.source_id for image in one.images] for one in (joined, of_whole)]
         assert ids[0] == ids[1] and joined.tables.keys() == of_whole.tables.keys() == {"bbox"}
         for shape, table in of_whole.tables.items():

@@ -60,17 +60,25 @@ def test_images_of_one_size_share_calls_and_few_images_wait():
 
 
 def test_a_part_may_be_empty_and_a_split_may_not():
-    assert _measured(2, sizes=[], partial=True)[1] == Measurement(images=(), seconds_per_image=0.0)
+    _, found = _measured(2, sizes=[], partial=True)
+    assert not found.images and found.seconds_per_image == 0.0
     refused(DataError, "expected images to measure any on, found none", _measured, 2, sizes=[])
 
 
 def test_parts_are_joined_in_order_with_the_mean_time_of_an_image():
     _, whole = _measured(1)
-    cut = [whole.images[:3], (), whole.images[3:]]
+    cut = [whole.images[:3], [], whole.images[3:]]
     parts = [
-        Measurement(images=images, seconds_per_image=seconds)
+        {"any": Measurement(images=images, seconds_per_image=seconds)}
         for images, seconds in zip(cut, (2.0, 0.0, 6.0), strict=True)
     ]
-    joined = join_measurements(parts)
-    assert joined.images == whole.images and joined.seconds_per_image == (3 * 2.0 + 9 * 6.0) / 12
-    assert join_measurements([parts[1]]).seconds_per_image == 0.0
+    joined = join_measurements(iter(parts))["any"]
+    assert list(joined.images) == list(whole.images)
+    assert joined.seconds_per_image == (3 * 2.0 + 9 * 6.0) / 12
+    assert join_measurements([parts[1]])["any"].seconds_per_image == 0.0
+
+
+def test_an_image_of_a_rare_size_waits_for_a_limited_number_of_others(monkeypatch):
+    monkeypatch.setattr("detection_core.evaluation.measure._LATER", 4)
+    shapes, _ = _measured(3, [(9, 9), *[(4, 6)] * 9, (9, 9)])
+    assert shapes == [(3, 4, 6), (1, 9, 9), (3, 4, 6), (3, 4, 6), (1, 9, 9)]
