@@ -148,10 +148,7 @@ class _Reader:
     def _check(self, node: Any, depth: int, values: int, characters: int) -> None:
         if depth > MAX_DEPTH:
             self._refuse(node, f"expected values nested at most {MAX_DEPTH} deep, found more")
-        for found, most, what in (
-            (values, MAX_VALUES, "values"),
-            (characters, MAX_TEXT_BYTES, "characters"),
-        ):
+        for found, most, what in ((values, MAX_VALUES, "values"), (characters, MAX_TEXT_BYTES, "characters")):
             if found > most:
                 self._refuse(
                     node,

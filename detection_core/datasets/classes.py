@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
-from detection_core.data.label_map import (
-    FREQUENCIES,
-    Keypoint,
-    LabelMap,
-    LabelMapItem,
-    label_map_from_names,
-)
+from detection_core.data.label_map import FREQUENCIES, Keypoint, LabelMap, LabelMapItem, label_map_from_names
 from detection_core.datasets.annotated_images import AnnotatedObject, Rejected
 from detection_core.errors import DataError, shorten
 
@@ -120,9 +114,7 @@ def merge_keypoint_names(
 
 
 def fill_label_map(
-    label_map: LabelMap,
-    keypoint_names: Mapping[str, Sequence[str]],
-    frequencies: Mapping[str, str],
+    label_map: LabelMap, keypoint_names: Mapping[str, Sequence[str]], frequencies: Mapping[str, str]
 ) -> LabelMap:
     """Return the label map with keypoints and frequencies of the data; classes with their own keep these."""
     layout = make_layout(keypoint_names)
@@ -133,9 +125,7 @@ def fill_label_map(
         frequency = frequencies.get(item.name) or frequencies.get(item.display_name, FREQUENCIES[0])
         known = item.frequency != FREQUENCIES[0]
         return dataclasses.replace(
-            item,
-            keypoints=item.keypoints or found,
-            frequency=item.frequency if known else frequency,
+            item, keypoints=item.keypoints or found, frequency=item.frequency if known else frequency
         )
 
     return LabelMap(items=tuple(map(filled, label_map.items)))

@@ -12,13 +12,7 @@ import numpy as np
 
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.data.label_map import FREQUENCIES, LVIS_FREQUENCIES, LabelMap, LabelMapItem
-from detection_core.datasets.annotated_images import (
-    LVIS_FIELDS,
-    Polygons,
-    Rejected,
-    RunLengths,
-    checked_text,
-)
+from detection_core.datasets.annotated_images import LVIS_FIELDS, Polygons, Rejected, RunLengths, checked_text
 from detection_core.datasets.json_lists import JsonLists
 from detection_core.datasets.masks import has_area, pack_mask
 from detection_core.errors import DataError, shorten

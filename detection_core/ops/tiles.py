@@ -60,11 +60,7 @@ class MergedObject:
 
 
 def merge_tiles(
-    boxes: np.ndarray,
-    scores: np.ndarray,
-    classes: np.ndarray,
-    windows: np.ndarray,
-    image: tuple[int, int],
+    boxes: np.ndarray, scores: np.ndarray, classes: np.ndarray, windows: np.ndarray, image: tuple[int, int]
 ) -> list[MergedObject]:
     """Merge what was found in tiles, and in the whole image, to one detection an object.
 

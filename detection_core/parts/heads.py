@@ -195,10 +195,7 @@ class WeightSharedHead:
         class_features = box_features if shared else self._tower(maps, layers, "class_tower")
         box = self._predictor(layers, "box_head", anchors * outputs.code_size, bias=0.0)
         classes = self._predictor(
-            layers,
-            "class_head",
-            anchors * outputs.num_class_slots,
-            bias=self.class_prediction_bias_init,
+            layers, "class_head", anchors * outputs.num_class_slots, bias=self.class_prediction_bias_init
         )
         logits = per_anchor(
             [classes(features) for features in self._dropped(class_features)],

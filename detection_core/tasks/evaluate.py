@@ -33,12 +33,7 @@ from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import Measurement, measure, split_to_measure
-from detection_core.evaluation.metric_sets import (
-    coco_kinds,
-    compute_metrics,
-    known_metrics,
-    missing_shapes,
-)
+from detection_core.evaluation.metric_sets import coco_kinds, compute_metrics, known_metrics, missing_shapes
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.runner import load_runner

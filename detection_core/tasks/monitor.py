@@ -13,21 +13,12 @@ from detection_core.errors import ConfigError, ContractError
 from detection_core.report.page import MONITORING_PAGE, monitoring_page
 from detection_core.storage import files
 from detection_core.tasks.monitoring.served_log import ServedLog
-from detection_core.validation.detection_drift import (
-    compare_detections,
-    describe_detections,
-    from_score,
-)
+from detection_core.validation.detection_drift import compare_detections, describe_detections, from_score
 from detection_core.validation.drift import LEAST_IMAGES
 
 
 def monitor(
-    model_path: str,
-    log_path: str,
-    folder: str,
-    *,
-    min_score: float | None = None,
-    false_alarms: float = 0.01,
+    model_path: str, log_path: str, folder: str, *, min_score: float | None = None, false_alarms: float = 0.01
 ) -> Monitoring:
     """Compare served detections with the statistics that were published beside a model.
 

@@ -33,12 +33,7 @@ from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
 from detection_core.tasks.predicting.prediction_inputs import real_path, unique_stems
 from detection_core.tasks.predicting.prediction_journal import Journal, open_journal
-from detection_core.tasks.predicting.prediction_outputs import (
-    COCO,
-    JSON,
-    PICTURES,
-    write_formats,
-)
+from detection_core.tasks.predicting.prediction_outputs import COCO, JSON, PICTURES, write_formats
 
 _logger = logging.getLogger(__name__)
 

@@ -14,11 +14,7 @@ from detection_core.artifacts.quantization import (
     QuantizationOptions,
     Sensitivity,
 )
-from detection_core.builders.datasets import (
-    iterate_truth,
-    representative_pixels,
-    sampled_evaluation,
-)
+from detection_core.builders.datasets import iterate_truth, representative_pixels, sampled_evaluation
 from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_detector, check_readers
 from detection_core.config.input_paths import point_at_examples

@@ -168,11 +168,7 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
         due = tf.equal(state.step % every, 0)
         histograms = measured_histograms(due, state.variables, measured, replicas)
     return StepOutputs(
-        losses=losses,
-        learning_rate=learning_rate,
-        scalars=scalars,
-        skipped=skipped,
-        histograms=histograms,
+        losses=losses, learning_rate=learning_rate, scalars=scalars, skipped=skipped, histograms=histograms
     )
 
 

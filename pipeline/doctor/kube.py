@@ -104,13 +104,6 @@ class Kube:
         return ClusterError(f"{doing}: {text}", where=self.host, status=status)
 
 
-def _check_files(paths: str) -> None:
-    """Refuse files that the package's parser would expand without end, or fail on with a traceback."""
-    for path in filter(os.path.exists, paths.split(os.pathsep)):
-        if not isinstance(read_yaml(path, what="kubeconfig"), dict):
-            raise ConfigError("expected a mapping, found none", where=path)
-
-
 def open_kube(context: str = "") -> Kube:
     """Connect like kubectl, or with the account of the current pod.
 
@@ -128,7 +121,11 @@ def open_kube(context: str = "") -> Kube:
     try:
         # Read the variable now: the package keeps its value from import time.
         file = os.environ.get("KUBECONFIG") or None
-        _check_files(file or os.path.expanduser("~/.kube/config"))
+        paths = (file or os.path.expanduser("~/.kube/config")).split(os.pathsep)
+        # Refuse what the package's parser would expand without end, or fail on with a traceback.
+        for path in filter(os.path.exists, paths):
+            if not isinstance(read_yaml(path, what="kubeconfig"), dict):
+                raise ConfigError("expected a mapping, found none", where=path)
         client = config.new_client_from_config(file, context or None)
     except (ConfigException, ConfigError, OSError, ValueError, TypeError, LookupError, AttributeError) as e:
         if context or "KUBERNETES_SERVICE_HOST" not in os.environ:

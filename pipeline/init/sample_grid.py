@@ -11,13 +11,7 @@ from PIL import Image, ImageDraw, ImageOps
 
 from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
 from detection_core.data.orientation import noted_orientation, turn_upright, upright_size
-from detection_core.datasets.annotated_images import (
-    AnnotatedImage,
-    Mask,
-    MaskFile,
-    Polygons,
-    RunLengths,
-)
+from detection_core.datasets.annotated_images import AnnotatedImage, Mask, MaskFile, Polygons, RunLengths
 from detection_core.datasets.masks import has_area, pack_mask, read_mask
 from detection_core.errors import one_line
 from detection_core.evaluation.drawing import (

@@ -94,9 +94,7 @@ class LocalSchedule:
         slot_text = slot.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # RFC 3339
         # In a separate session Ctrl-C at the terminal reaches the run only through this process, once.
         self._run = subprocess.Popen(
-            [*self.command, "--scheduled-time", slot_text],
-            env=python_environment(),
-            start_new_session=True,
+            [*self.command, "--scheduled-time", slot_text], env=python_environment(), start_new_session=True
         )
         if self._stopped.is_set():
             self._run.send_signal(signal.SIGINT)

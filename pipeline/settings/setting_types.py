@@ -212,10 +212,6 @@ def by_kind(expected: str) -> pydantic.Discriminator:
     )
 
 
-def _check_plain_number(value: Any) -> Any:
-    return (_64_BITS if isinstance(value, int) else _FINITE).check(value)
-
-
 def addresses_with_credentials(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield key and message of each address with credentials in a value, which records would show."""
     if isinstance(value, str) and hide_credentials(value):
@@ -240,7 +236,11 @@ else:
         Annotated[
             Annotated[None, NOTHING]
             | Annotated[bool, FLAG]
-            | Annotated[Any, pydantic.AfterValidator(_check_plain_number), NUMBER]
+            | Annotated[
+                Any,
+                pydantic.AfterValidator(lambda n: (_64_BITS if isinstance(n, int) else _FINITE).check(n)),
+                NUMBER,
+            ]
             | Annotated[MultilineText, TEXT]
             | Annotated[list["Plain"], LIST]
             | Annotated[dict[Text, "Plain"], MAPPING],

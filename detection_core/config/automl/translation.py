@@ -25,7 +25,7 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.input_reader_pb2 import PNG_MASKS, InputReader
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
-from detection_core.protos.train_pb2 import V2, TrainConfig
+from detection_core.protos.train_pb2 import V2
 from detection_core.protos.validation_pb2 import Validation
 
 TO_BE_CONFIGURED = "PATH_TO_BE_CONFIGURED"
@@ -103,7 +103,13 @@ def translate(
     train = config.train_config
     length = _run_length(loaded.run, flags)
     fill_optimization(train, values, length)
-    _fill_validation(train, length.steps(values.map_freq), flags)
+    every_steps = length.steps(values.map_freq)
+    if flags.mode == TRAIN_AND_EVALUATE and 0 < every_steps <= train.num_steps:
+        # As often as google/automl does; the last weights are kept.
+        train.validation.every_steps = every_steps
+        train.validation.weights = Validation.LAST
+        if flags.eval_samples:
+            train.validation.max_images = flags.eval_samples
     train.max_number_of_boxes = values.max_instances_per_image
     train.data_augmentation_options.extend(_augmentations(values))
     if flags.pretrained_ckpt:
@@ -291,15 +297,6 @@ AUGMENTATIONS: Mapping[str, Callable[[PreprocessingStep, HyperParameters], None]
     "jitter_max": _jitter,
 }
 """Hyper-parameter to the function that fills its augmentation step, in the order of google/automl's input."""
-
-
-def _fill_validation(train: TrainConfig, every_steps: int, flags: RunFlags) -> None:
-    """Validate during training as often as google/automl does; the last weights are kept."""
-    if flags.mode == TRAIN_AND_EVALUATE and 0 < every_steps <= train.num_steps:
-        train.validation.every_steps = every_steps
-        train.validation.weights = Validation.LAST
-        if flags.eval_samples:
-            train.validation.max_images = flags.eval_samples
 
 
 def _fill_reader(reader: InputReader, values: HyperParameters, pattern: str, label_map_path: str) -> None:

@@ -11,10 +11,7 @@ from detection_core.errors import ConfigError, Problem
 from detection_core.protos.automl_learning_rate_pb2 import AutomlCosineLearningRate
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.monitoring_pb2 import Monitoring
-from detection_core.protos.optimizer_pb2 import (
-    CosineDecayLearningRate,
-    ManualStepLearningRate,
-)
+from detection_core.protos.optimizer_pb2 import CosineDecayLearningRate, ManualStepLearningRate
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
@@ -144,13 +141,6 @@ def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:
         yield Problem(path="train_config.num_steps", message=message)
 
 
-def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    if train.HasField("initial_loss_scale") and train.precision in (Precision.FLOAT32, Precision.BFLOAT16):
-        found = Precision.Name(train.precision)
-        message = f"expected precision: FLOAT16 or AUTO, as only float16 needs it, found {found}; remove this"
-        yield Problem(path=f"{path}.initial_loss_scale", message=message)
-
-
 def _warmup_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
     """Find a warm-up that takes the whole schedule, unless training ends within it."""
     rate = learning_rate_of(train)
@@ -168,7 +158,10 @@ def _warmup_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
     yield from _warmup_problems(train, path)
     yield from both_problems(train, path)
-    yield from _scale_problems(train, path)
+    if train.HasField("initial_loss_scale") and train.precision in (Precision.FLOAT32, Precision.BFLOAT16):
+        found = Precision.Name(train.precision)
+        message = f"expected precision: FLOAT16 or AUTO, as only float16 needs it, found {found}; remove this"
+        yield Problem(path=f"{path}.initial_loss_scale", message=message)
 
 
 def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:

@@ -99,7 +99,8 @@ class _Scanner:
         elif self.state == "name":
             return self._take_name(kind, text)
         elif self.state == "extension":
-            self._take_extension(text)
+            self.frame.name = f"[{self.frame.name}]" if text == "]" else self.frame.name + text
+            self.state = "value" if text == "]" else self.state
         else:
             self._take_value(kind, text)
         return False
@@ -125,13 +126,6 @@ class _Scanner:
             self.frame.name = ""
             self.state = "extension"
         return False
-
-    def _take_extension(self, text: str) -> None:
-        if text == "]":
-            self.frame.name = f"[{self.frame.name}]"
-            self.state = "value"
-        else:
-            self.frame.name += text
 
     def _take_value(self, kind: str, text: str) -> None:
         if self.state == "list":

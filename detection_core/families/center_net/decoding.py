@@ -299,11 +299,6 @@ def _within_reach(places: tf.Tensor, nearest: tf.Tensor, boxes: tf.Tensor, optio
     return inside & (nearest <= radius[:, :, tf.newaxis])
 
 
-def enclosing_boxes(keypoints: tf.Tensor) -> tf.Tensor:
-    """Return the least boxes around keypoints, float32 [B, N, K, 2], as [B, N, 4] in the same unit."""
-    return tf.concat([tf.reduce_min(keypoints, axis=2), tf.reduce_max(keypoints, axis=2)], axis=-1)
-
-
 def detect_keypoints(
     predictions: Predictions, peaks: Peaks, boxes: tf.Tensor | None, task: KeypointTask
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -14,11 +14,7 @@ FAMILY = family.Family(
     name="center_net",
     build=family.late("detection_core.families.center_net.build:build_center_net"),
     describe=family.late("detection_core.families.center_net.build:describe_center_net"),
-    loss_names={
-        "Loss/object_center": "center",
-        "Loss/box/scale": "size",
-        "Loss/box/offset": "offset",
-    },
+    loss_names={"Loss/object_center": "center", "Loss/box/scale": "size", "Loss/box/offset": "offset"},
     extractor_types=EXTRACTORS,
     keypoints=keypoints,
     rules=RULES,

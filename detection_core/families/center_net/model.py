@@ -208,7 +208,8 @@ class CenterNetModel(base.OneNetworkDetector[CenterNetParts]):
             if task.depths:
                 keypoint_depths += self._of_all_tasks(depths, task) * of_task
             if enclosing is not None:
-                enclosing += decoding.enclosing_boxes(places) * of_task
+                corners = tf.reduce_min(places, axis=2), tf.reduce_max(places, axis=2)
+                enclosing += tf.concat(corners, axis=-1) * of_task
         found = FoundObjects(
             boxes=enclosing if boxes is None else boxes,
             scores=peaks.scores,

@@ -92,7 +92,9 @@ class _Names:
     def scopes(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
         """Yield groups of our layers that share a scope, with the scope, in google/automl's order."""
         yield from self._backbone()
-        yield from self._coarse()
+        for level in range(LAST_BACKBONE_LEVEL + 1, self.settings.max_level + 1):
+            path = f"resample_layers/{level - LAST_BACKBONE_LEVEL - 1}"
+            yield from _projection(f"bifpn_coarse_{level}", _Scope(path, f"resample_p{level}"))
         for cell in range(self.settings.fpn_cell_repeats):
             for index in range(len(self.settings.nodes)):
                 yield from self._node(cell, index)
@@ -129,11 +131,6 @@ class _Names:
         yield (f"{layer}_gate_expand",), _Scope(f"{path}/_se/_se_expand", f"{name}/se/conv2d_1")
         yield (f"{layer}_project",), _Scope(f"{path}/_project_conv", _numbered(f"{name}/conv2d", first))
         yield (f"{layer}_project_bn",), _Scope(f"{path}/_bn2", _numbered(norm, first + 1))
-
-    def _coarse(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
-        for level in range(LAST_BACKBONE_LEVEL + 1, self.settings.max_level + 1):
-            path = f"resample_layers/{level - LAST_BACKBONE_LEVEL - 1}"
-            yield from _projection(f"bifpn_coarse_{level}", _Scope(path, f"resample_p{level}"))
 
     def _node(self, cell: int, index: int) -> Iterator[tuple[tuple[str, ...], _Scope]]:
         made = len(self.settings.levels) + index
@@ -251,20 +248,15 @@ def running_names(names: Iterable[str]) -> dict[str, list[str]]:
     """
     known = set(names)
     candidates: dict[str, list[str]] = collections.defaultdict(list)
-    found = [*_stems(known), *_segmentations(known)]
+    stems = [(name, match.groups()) for name in known if (match := _STEM.fullmatch(name))]
+    found = [_Stored(f"{net}/stem/{layer}/{parameter}", name) for name, (net, layer, parameter) in stems]
+    found += _segmentations(known)
     for meant, stored in found:
         candidates[meant].append(stored)
     moved = {stored for meant, stored in found if meant != stored}
     exact = {meant: [meant] if meant in stored else stored for meant, stored in candidates.items()}
     # A stored name may belong to another layer: the fourth of 3, 4, 5, 6 is 6, not 3.
     return {name: [] for name in moved} | exact
-
-
-def _stems(names: Iterable[str]) -> Iterator[_Stored]:
-    for name in names:
-        if found := _STEM.fullmatch(name):
-            network, layer, parameter = found.groups()
-            yield _Stored(f"{network}/stem/{layer}/{parameter}", name)
 
 
 def _segmentations(names: Iterable[str]) -> Iterator[_Stored]:

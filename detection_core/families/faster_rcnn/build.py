@@ -15,12 +15,7 @@ from detection_core.detectors.base import InputShape
 from detection_core.detectors.family import FamilyDescription
 from detection_core.families.faster_rcnn import network
 from detection_core.families.faster_rcnn.check import finds_masks
-from detection_core.families.faster_rcnn.extractors import (
-    EXTRACTORS,
-    has_pyramid,
-    pyramid_levels,
-    strides,
-)
+from detection_core.families.faster_rcnn.extractors import EXTRACTORS, has_pyramid, pyramid_levels, strides
 from detection_core.families.faster_rcnn.losses import FirstStageCriterion, SecondStageCriterion
 from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnParts
 from detection_core.families.faster_rcnn.pyramid import INPUT_MULTIPLE, Pyramid, padded_side

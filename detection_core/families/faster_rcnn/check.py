@@ -104,10 +104,4 @@ def size_problems(message: FasterRcnn, path: str, size: tuple[int, int]) -> Iter
     yield from prediction_problems(kept, message.num_classes, f"{path}.num_classes")
 
 
-RULES = read_rules(
-    __file__,
-    {
-        "FasterRcnn": _faster_rcnn,
-        "FasterRcnnFeatureExtractor": extractor_problems,
-    },
-)
+RULES = read_rules(__file__, {"FasterRcnn": _faster_rcnn, "FasterRcnnFeatureExtractor": extractor_problems})

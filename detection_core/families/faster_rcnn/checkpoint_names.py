@@ -139,10 +139,7 @@ def checkpoint_names() -> CheckpointNames:
     """Return the names of two-stage detectors' variables in checkpoints."""
     return CheckpointNames(
         object_based=Naming(
-            kinds={
-                "classification": _classification,
-                **object_kinds(object_paths, _PROPOSALS, _REGIONS),
-            },
+            kinds={"classification": _classification, **object_kinds(object_paths, _PROPOSALS, _REGIONS)},
             detector=(_PROPOSALS,),
             classifier=("feature_extractor/",),
             heads=(f"{_RPN}/", f"{_HEAD}/"),

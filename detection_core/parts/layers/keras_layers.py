@@ -134,11 +134,6 @@ IMAGENET_MEANS = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATIONS = (0.229, 0.224, 0.225)
 
 
-def to_unit_range(pixels: tf.Tensor) -> tf.Tensor:
-    """Map 0..255 to -1..1."""
-    return (2.0 / 255.0) * pixels - 1.0
-
-
 def subtract_channel_means(pixels: tf.Tensor) -> tf.Tensor:
     """Subtract the mean colour of ImageNet, in pixel units.
 
@@ -165,7 +160,7 @@ def standardize(pixels: tf.Tensor) -> tf.Tensor:
 
 
 PREPROCESSORS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
-    "unit_range": to_unit_range,
+    "unit_range": lambda pixels: (2.0 / 255.0) * pixels - 1.0,  # to -1..1
     "channel_means": subtract_channel_means,
     "standardize": standardize,
 }

@@ -67,11 +67,7 @@ class SkippedBatches(TrainingAction):
     def skipped(self, update: SkippedUpdate) -> str:
         """Write the batch of an update; return its images and its folder as text."""
         records = training_records(
-            self.config,
-            label_map=self.label_map,
-            seed=self.seed,
-            step=update.step,
-            left_out=self.left_out,
+            self.config, label_map=self.label_map, seed=self.seed, step=update.step, left_out=self.left_out
         )
         images = [image_name(record) for record in records]
         keeps = update.is_last or len(self._found) < _KEPT
