@@ -60,7 +60,7 @@ def plain_post_process(options: PostProcessOptions, keep: Keep | None = None) ->
 
     def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> PostProcessed:
         given = tf.reshape(foreground(scores, options.num_classes), [-1, options.num_classes])
-        boxes = decoded(box_codes[0], anchors, options)
+        boxes = tf.reshape(decoded(box_codes, anchors, options), [-1, 4])
         if options.use_regular_nms:
             return _class_by_class(boxes, given, options)
         found = _across_classes(boxes, given, options, least, keep or (lambda scores: scores))
@@ -82,12 +82,16 @@ def foreground(scores: tf.Tensor, classes: int) -> tf.Tensor:
 
 
 def decoded(box_codes: tf.Tensor, anchors: tf.Tensor, options: PostProcessOptions) -> tf.Tensor:
-    """Decode float32 [A, 4] codes ty, tx, th, tw at anchors y, x, height, width to ymin, xmin, ymax, xmax."""
+    """Decode float32 [..., A, 4] codes ty, tx, th, tw at anchors [A, 4] to ymin, xmin, ymax, xmax.
+
+    Halves come from a split, which XNNPACK has, as in `foreground`.
+    """
     # One multiplication first, which dequantizes the codes of an integer network.
     codes = box_codes * tf.constant([1 / scale for scale in options.scales], tf.float32)
-    centres = codes[:, :2] * anchors[:, 2:] + anchors[:, :2]
-    halves = tf.exp(codes[:, 2:]) * (anchors[:, 2:] / 2)
-    return tf.concat([centres - halves, centres + halves], axis=1)
+    shifts, sizes = tf.split(codes, 2, axis=-1)
+    centres = shifts * anchors[:, 2:] + anchors[:, :2]
+    halves = tf.exp(sizes) * (anchors[:, 2:] / 2)
+    return tf.concat([centres - halves, centres + halves], axis=-1)
 
 
 def _class_by_class(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOptions) -> PostProcessed:
