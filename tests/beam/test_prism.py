@@ -1,4 +1,4 @@
-"""ExampleGen and Evaluator on Prism: job service and workers are processes, as with Flink and Dataflow."""
+"""The steps on Prism: job service and workers are processes, as with Flink and Dataflow."""
 
 import contextlib
 import functools
@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from components.example_gen import run as example_gen
 from components.example_gen import shards as example_shards
 from tests.support import beam_programs
-from tests.support.beam_programs import evaluated, ingested, listening, shards
+from tests.support.beam_programs import calibrated, evaluated, ingested, listening, shards, validated
 from tests.support.dataset_files import Coco
 from tests.support.local_server import free_port
 
@@ -54,6 +54,13 @@ def test_a_pool_reads_annotations_and_evaluates_as_one_process(tmp_path, job_ser
     here = ingested(tmp_path / "data", tmp_path / "here")
     assert ingested(tmp_path / "data", tmp_path / "pool", *pool) == here
     assert evaluated(tmp_path / "evaluated", *pool) == evaluated(tmp_path / "alone")
+
+
+def test_a_pool_validates_and_calibrates_as_one_process(tmp_path, job_service, worker_pool):
+    pool = (*job_service, *worker_pool[1])
+    here = validated(tmp_path / "data", tmp_path / "here")
+    assert validated(tmp_path / "data", tmp_path / "pool", *pool) == here
+    assert calibrated(tmp_path / "ranges_pool", *pool) == calibrated(tmp_path / "ranges")
 
 
 def test_a_run_after_a_killed_one_gives_the_same_bytes(tmp_path, monkeypatch, job_service, worker_pool):

@@ -1,4 +1,4 @@
-"""ExampleGen and the distributed Evaluator on worker processes of Dask give the results of one process."""
+"""The steps on Beam give the results of one process on worker processes of Dask."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.beam_programs import evaluated, ingested, shards
+from tests.support.beam_programs import calibrated, evaluated, ingested, shards, validated
 from tests.support.command_line import FEW_UPDATES
 from tests.support.dataset_files import Coco
 
@@ -63,6 +63,15 @@ def test_the_evaluation_of_two_workers_is_that_of_one_process(cluster, tmp_path)
     here = evaluated(tmp_path / "here")
     assert {"BLESSED", "curves.json", "coco_results.json"} <= here.keys()
     assert evaluated(tmp_path / "dask", *on_dask(cluster)) == here
+
+
+def test_so_are_the_validation_and_the_ranges_of_a_calibration(cluster, tmp_path):
+    here = validated(tmp_path / "data", tmp_path / "here")
+    assert {"findings.json", "box_statistics.json"} <= {path.rpartition("/")[2] for path in here}
+    assert validated(tmp_path / "data", tmp_path / "dask", *on_dask(cluster)) == here
+    ranges = calibrated(tmp_path / "ranges")
+    assert len(set(ranges.values())) == 3
+    assert calibrated(tmp_path / "ranges_dask", *on_dask(cluster)) == ranges
 
 
 def test_the_example_runs_a_workflow_with_the_examples_of_one_process(tmp_path):

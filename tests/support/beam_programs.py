@@ -1,6 +1,7 @@
-"""Programs that Beam runs its workers in, and results of ExampleGen and Evaluator by whatever runner."""
+"""Programs that Beam runs its workers in, and results of the steps on Beam by whatever runner."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from component_specs import EvaluatorJob, ExampleGenJob
+from component_specs import EvaluatorJob, ExampleGenJob, QuantizationRewriterJob
 from components.example_gen import run as example_gen
 from tests.support.dataset_files import write_voc
 from tests.support.local_server import free_port, wait_for_port
@@ -86,3 +87,44 @@ def ingested(data: Path, folder: Path, *beam_args: str) -> dict[str, bytes]:
     shards(data, folder, *beam_args, splits={"train": 0.5, "eval": 0.5}, shard_examples=40)
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def validated(data: Path, folder: Path, *beam_args: str) -> dict[str, bytes]:
+    """Validate 65 images of two splits in twelve files; return all that DataValidator writes, by path."""
+    from components.data_validator.run import run
+    from tests.components.data_validator.jobs import job_of
+    from tests.support.made_examples import Made, some_images
+
+    images = some_images(60, seed=3)
+    job = job_of(data, {"train": [*images, Made(data=b"no image")], "eval": images[:4]}, shards=6)
+    places = {name: str(folder / name) for name in ("statistics", "schema", "anomalies", "blessing")}
+    run(dataclasses.replace(job, distributed=bool(beam_args), beam_args=beam_args, **places))
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def calibrated(folder: Path, *beam_args: str) -> dict[int, bytes]:
+    """Return the ranges of a network's tensors in each of three batches, from QuantizationRewriter."""
+    from components.quantization_rewriter.calibration import gather_on_beam
+    from components.quantization_rewriter.run import read_config
+    from detection_core.storage import files
+    from detection_core.tasks.quantize import load_calibration
+    from tests.support.detectors import REWRITER, family_config, trained
+    from tests.support.tiny_training import write_examples
+
+    write_examples(folder / "examples", images=24)
+    files.write_text(str(folder / "config" / "pipeline.config"), family_config("ssd") + REWRITER)
+    outputs = ("quantized_model", "quantized_run", "quantization", "work_dir")
+    job = QuantizationRewriterJob(
+        model=str(trained("ssd") / "model"),
+        examples=str(folder / "examples"),
+        pipeline_config=str(folder / "config"),
+        representative_examples=24,
+        beam_args=beam_args,
+        **{name: str(folder / name) for name in outputs},
+    )
+    if beam_args:
+        ranges = gather_on_beam(job, [range(1), range(1, 3)])
+    else:
+        ranges = load_calibration(read_config(job), job.model)(range(3))
+    return {batch: ranges[batch].tobytes() for batch in sorted(ranges)}
