@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.results import add_keep, keep
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+from detection_core.data.encode import EncodedImage, encode_example, serialise
 from detection_core.data.label_map import label_map_from_names
 from detection_core.data.record_format import write_record
 from detection_core.datasets.encoding import find_decoding
@@ -40,18 +40,19 @@ def make_record(number: int, boxes: int, random: np.random.Generator) -> bytes:
     first, sides = random.uniform(0, 0.8, (2, boxes)), random.uniform(0.01, 0.2, (2, boxes))
     labels = random.geometric(0.1, boxes) % len(CLASSES)
     corners = {"ymin": first[0], "xmin": first[1], "ymax": first[0] + sides[0], "xmax": first[1] + sides[1]}
-    columns = {
-        f"image/object/bbox/{name}": float_feature(values.tolist()) for name, values in corners.items()
-    }
-    texts = {"encoded": stream.getvalue(), "format": b"jpeg", "key/sha256": digest.encode()}
-    texts |= {"source_id": b"image %d" % number, "filename": b"folder %d/%d.jpg" % (number % 9, number)}
-    return serialise_features(
-        columns
-        | {f"image/{name}": bytes_feature([text]) for name, text in texts.items()}
-        | {"image/height": int64_feature([48]), "image/width": int64_feature([64])}
-        | {"image/object/class/label": int64_feature((labels + 1).tolist())}
-        | {"image/object/class/text": bytes_feature([CLASSES[label].encode() for label in labels])}
+    columns = {f"image/object/bbox/{name}": values.tolist() for name, values in corners.items()}
+    columns["image/object/class/label"] = (labels + 1).tolist()
+    columns["image/object/class/text"] = [CLASSES[label] for label in labels]
+    image = EncodedImage(
+        data=stream.getvalue(),
+        sha256=digest,
+        format="jpeg",
+        height=48,
+        width=64,
+        filename=f"folder {number % 9}/{number}.jpg",
+        source_id=f"image {number}",
     )
+    return serialise(encode_example(image, columns))
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import gzip
-import io
 import itertools
 import json
 import logging
@@ -79,10 +78,10 @@ def write_tasks(
     for index in range(count):
         begin, end = (edge * total // count for edge in (index, index + 1))
         path = files.join(folder, WORK, f"{split}-{index:05d}{_TASK}")
-        shard = {"folder": folder, "split": split, "index": index, "count": count, "records": end - begin}
+        shard = {"folder": folder, "split": split, "index": index, "count": count}
         decoded = DECODINGS[settings.decode].images_in(begin, end, total)
-        head = marshal.dumps({**shared, **shard, "decoded": decoded})
-        files.write_bytes(path, b"".join([head, *itertools.islice(packed, end - begin)]))
+        own = {"decoded": decoded, "images": list(itertools.islice(packed, end - begin))}
+        files.write_bytes(path, marshal.dumps({**shared, **shard, **own}))
         tasks[path] = end - begin
     return tasks
 
@@ -92,17 +91,16 @@ def write_shard(task_path: str) -> int:
 
     Repeated or concurrent calls write the same files.
     """
-    # Unpack images one by one: the garbage collector would traverse millions of boxes every time.
-    packed = io.BytesIO(files.read_bytes(task_path))
-    task = marshal.load(packed)
+    # Each image is bytes of its own: the garbage collector would traverse millions of boxes every time.
+    task = marshal.loads(files.read_bytes(task_path))
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
     counts, rejected, decoding = Counts(), [], DECODINGS[task["decode"]]
     keypoints = make_layout(task["keypoint_names"])
     tiles = tile_options(task["tiles"]) if task["split"] == TRAIN else None
     path = files.join(task["shards"] or task["folder"], f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
-        for number in range(task["records"]):
-            record = read_record(marshal.load(packed))
+        for number, packed in enumerate(task["images"]):
+            record = read_record(marshal.loads(packed))
             # Images are ordered by hash, so the first ones are a random sample.
             check_pixels = decoding.check if number < task["decoded"] else None
             labels = task["label_ids"]

@@ -5,15 +5,12 @@ The messages are compiled apart from TensorFlow, whose import takes longer than 
 
 import dataclasses
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from detection_core.protos.example_pb2 import BytesList, Example, Feature, FloatList, Int64List
-
-Features = Mapping[str, Feature]
-"""Key to feature."""
+from detection_core.protos.example_pb2 import Example, Feature
 
 TILE = "image/tile"
 """Key of the left and top edge of a tile in its image, pixels; only records of tiles have it."""
@@ -42,46 +39,31 @@ class EncodedImage:
     source_id: str
 
 
-def encode_features(image: EncodedImage, columns: Mapping[str, Sequence[Any]]) -> dict[str, Feature]:
-    """Return the features of an image and its objects, by key.
+def encode_example(image: EncodedImage, columns: Mapping[str, Sequence[Any]]) -> Example:
+    """Return the example of an image and its objects.
 
     The image's bytes are stored unchanged. `columns` are the other features' values by key, those that the
     source has.
     """
-    return {
-        "image/encoded": bytes_feature([image.data]),
-        "image/filename": _texts_feature([image.filename]),
-        "image/format": _texts_feature([image.format]),
-        "image/height": int64_feature([image.height]),
-        "image/key/sha256": _texts_feature([image.sha256]),
-        "image/source_id": _texts_feature([image.source_id]),
-        "image/width": int64_feature([image.width]),
-        **{key: _ENCODERS[key](values) for key, values in columns.items()},
-    }
+    example = Example()
+    for field, key in _IMAGE_KEYS.items():
+        set_values(example, key, [getattr(image, field)])
+    for key, values in columns.items():
+        set_values(example, key, values)
+    return example
 
 
-def bytes_feature(values: Iterable[bytes]) -> Feature:
-    """Return a feature of byte strings."""
-    return Feature(bytes_list=BytesList(value=values))
+def set_values(example: Example, key: str, values: Sequence[Any]) -> None:
+    """Add a known feature; texts are stored in UTF-8. An image is copied once, which is most of the time."""
+    kept = getattr(example.features.feature[key], _KINDS[key])
+    kept.value.extend([value.encode() if isinstance(value, str) else value for value in values])
+    if not values:
+        kept.SetInParent()
 
 
-def _texts_feature(values: Sequence[str]) -> Feature:
-    return bytes_feature([text.encode() for text in values])
-
-
-def float_feature(values: Iterable[float]) -> Feature:
-    """Return a feature of float32."""
-    return Feature(float_list=FloatList(value=values))
-
-
-def int64_feature(values: Iterable[int]) -> Feature:
-    """Return a feature of integers."""
-    return Feature(int64_list=Int64List(value=values))
-
-
-def serialise_features(features: Features) -> bytes:
-    """Return the serialised example with these features; equal ones give equal bytes."""
-    return Example(features={"feature": features}).SerializeToString(deterministic=True)
+def serialise(example: Example) -> bytes:
+    """Return the bytes of an example; equal examples give equal bytes."""
+    return example.SerializeToString(deterministic=True)
 
 
 FLOAT_KEYS = (
@@ -97,15 +79,19 @@ INTEGER_KEYS = (
 TEXT_KEYS = (
     "image/object/class/text", "image/object/view", "image/object/keypoint/text", "image/class/text",
 )  # fmt: skip
-_ENCODERS: dict[str, Callable[..., Feature]] = {
-    **dict.fromkeys(FLOAT_KEYS, float_feature),
-    **dict.fromkeys(INTEGER_KEYS, int64_feature),
-    **dict.fromkeys(TEXT_KEYS, _texts_feature),
-    "image/object/mask": bytes_feature,
-    "image/neg_category_ids": int64_feature,
-    "image/not_exhaustive_category_ids": int64_feature,
+_IMAGE_KEYS = {
+    "data": "image/encoded", "filename": "image/filename", "format": "image/format", "height": "image/height",
+    "sha256": "image/key/sha256", "source_id": "image/source_id", "width": "image/width",
+}  # fmt: skip
+"""Field of `EncodedImage` to its key."""
+_KINDS = {
+    **dict.fromkeys([*_IMAGE_KEYS.values(), *TEXT_KEYS, "image/object/mask"], "bytes_list"),
+    **dict.fromkeys(FLOAT_KEYS, "float_list"),
+    **dict.fromkeys(INTEGER_KEYS, "int64_list"),
+    **dict.fromkeys(["image/height", "image/width", TILE], "int64_list"),
+    **dict.fromkeys(["image/neg_category_ids", "image/not_exhaustive_category_ids"], "int64_list"),
 }
-"""Feature key to the encoder of its values."""
+"""Feature key to its kind of values."""
 
 
 def parse_example(data: bytes) -> Example:
@@ -135,22 +121,22 @@ _NEEDED = {
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-def merge_example(original: bytes, made: Features, size: tuple[int, int], *, turned: bool) -> bytes:
+def merge_example(original: bytes, made: Example, size: tuple[int, int], *, turned: bool) -> bytes:
     """Return a record with its changed features replaced; if nothing changed, `original` itself.
 
     Args:
         original: the record, with checked features.
-        made: key to the feature that ingest makes from the record.
+        made: what ingest makes from the record.
         size: columns and rows of the image in `made`.
         turned: whether ingest turned the image, so that the masks in `made` are needed.
 
     Raises:
         ValueError: when `original` is not an example, or a turned image has masks stored as numbers.
     """
-    if serialise_features(made) == original:  # ingest wrote the record itself
+    if serialise(made) == original:  # ingest wrote the record itself
         return original
     example = parse_example(original)
-    own = example.features.feature
+    own, new = example.features.feature, made.features.feature
     masks = values_of(own[_MASK]) if _MASK in own else ()
     are_files = all(isinstance(mask, bytes) for mask in masks)
     if turned and not are_files:
@@ -160,19 +146,19 @@ def merge_example(original: bytes, made: Features, size: tuple[int, int], *, tur
     kept = not turned and (not are_files or all((mask[:8], mask[16:24]) == png for mask in masks))
     changed = {
         key: feature
-        for key, feature in made.items()
+        for key, feature in new.items()
         if not (key in _MASKS and kept)
         and not (key.startswith(_LABELS) and key in own)
         and _content(own.get(key)) != _content(feature)
         and (key in own or key in _NEEDED or key in _MASKS)
     }
     if any(key.startswith(_KEYPOINTS) for key in changed):  # keypoint features form one table
-        changed |= {key: feature for key, feature in made.items() if key.startswith(_KEYPOINTS)}
+        changed |= {key: feature for key, feature in new.items() if key.startswith(_KEYPOINTS)}
     if not changed:
         return original
     for key, feature in changed.items():
         own[key].CopyFrom(feature)
-    return example.SerializeToString(deterministic=True)
+    return serialise(example)
 
 
 def _content(feature: Feature | None) -> bytes:

@@ -31,6 +31,7 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.classes import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.errors import ConfigError, is_exhausted
+from detection_core.protos.example_pb2 import Example
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 
@@ -165,20 +166,18 @@ def make_example(
         turned=turned,
         annotated_as_stored=as_stored,
     )
-    features = example_features(example, record, label_ids, keypoints)
-    data = (
-        _merged(original, features, image, turned=turned) if original else encode.serialise_features(features)
-    )
+    made = encoded_example(example, record, label_ids, keypoints)
+    data = _merged(original, made, image, turned=turned) if original else encode.serialise(made)
     return dataclasses.replace(example, data=data, passed_through=bool(original) and data == original)
 
 
-def example_features(
+def encoded_example(
     example: CheckedExample,
     record: AnnotatedImage,
     label_ids: Mapping[str, int],
     keypoints: KeypointLayout | None = None,
-) -> encode.Features:
-    """Return the features of an example by key; `record` has the image-level labels."""
+) -> Example:
+    """Return the message of an example; `record` has the image-level labels."""
     image, objects = example.image, example.objects
     columns = {
         **_object_columns(objects, example.boxes, label_ids, image),
@@ -187,12 +186,12 @@ def example_features(
         **keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
         **_image_columns(record, label_ids),
     }
-    return encode.encode_features(image, columns)
+    return encode.encode_example(image, columns)
 
 
-def _merged(original: bytes, features: encode.Features, image: encode.EncodedImage, *, turned: bool) -> bytes:
+def _merged(original: bytes, made: Example, image: encode.EncodedImage, *, turned: bool) -> bytes:
     try:
-        return encode.merge_example(original, features, (image.width, image.height), turned=turned)
+        return encode.merge_example(original, made, (image.width, image.height), turned=turned)
     except ValueError as e:
         raise Rejected("malformed_record", f"expected a record that can be kept, found {e}") from e
 
@@ -295,8 +294,9 @@ def _object_columns(
 def _optional_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]]:
     """Return the columns for which at least one object has a value."""
     found = {}
+    columns = dict(zip(AnnotatedObject._fields, zip(*objects, strict=True), strict=False))
     for field, (key, default) in OPTIONAL_FIELDS.items():
-        values = [getattr(item, field) for item in objects]
+        values = columns.get(field, ())
         if values.count(None) < len(values):
             found[key] = [default if value is None else value for value in values]
     return found

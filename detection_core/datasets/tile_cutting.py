@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.data.encode import TILE, EncodedImage, int64_feature, serialise_features
+from detection_core.data.encode import TILE, EncodedImage, serialise, set_values
 from detection_core.data.image_header import ImageFault
 from detection_core.data.orientation import jpeg_options
 from detection_core.data.pixels import open_picture, read_pixels
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Box, Keypoint, Rejected
 from detection_core.datasets.classes import KeypointLayout
-from detection_core.datasets.encoding import CheckedExample, example_features
+from detection_core.datasets.encoding import CheckedExample, encoded_example
 from detection_core.datasets.masks import decode_mask_file, encode_mask_pngs
 from detection_core.ops.tile_options import TileOptions
 from detection_core.ops.tiles import tile_windows
@@ -64,9 +64,9 @@ def tile_examples(
             # Of the record's labels, those of absent classes and of the tile's own hold for the tile.
             names = {item.name for item in tile.objects}
             labels = [label for label in record.labels if not label.confidence or label.name in names]
-            features = example_features(tile, record._replace(labels=labels), label_ids, keypoints)
-            data = serialise_features({**features, TILE: int64_feature([left, top])})
-            yield dataclasses.replace(tile, data=data)
+            made = encoded_example(tile, record._replace(labels=labels), label_ids, keypoints)
+            set_values(made, TILE, [left, top])
+            yield dataclasses.replace(tile, data=serialise(made))
     yield example
 
 

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.data.encode import EncodedImage, encode_features, serialise_features
+from detection_core.data import encode
+from detection_core.data.encode import EncodedImage
 from tests.support.dataset_files import picture
 
 
 def encode_example(image: EncodedImage, columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """The serialised example of an image; arguments as of `encode_features`."""
-    return serialise_features(encode_features(image, columns))
+    """The serialised example of an image; arguments as of `encode.encode_example`."""
+    return encode.serialise(encode.encode_example(image, columns))
 
 
 def object_columns(

@@ -15,13 +15,13 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.data_validator.run import run
 from detection_core.artifacts.data_statistics import ANOMALIES_FILE, SCHEMA_FILE, STATISTICS_FILE, split_file
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.errors import ConfigError
 from detection_core.optional.tfdv.feature_anomalies import find_anomalies
 from detection_core.optional.tfdv.feature_statistics import FeatureCounter
 from detection_core.optional.tfdv.schema import CLASS_TEXT, parse_schema
 from detection_core.storage import files
 from tests.components.data_validator.jobs import BOTH, job_of
+from tests.support.features import bytes_feature, float_feature, int64_feature, serialise_features
 from tests.support.made_examples import Made
 
 pytestmark = [pytest.mark.tfx, pytest.mark.slow]

@@ -5,6 +5,7 @@ import json
 import marshal
 import math
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -234,10 +235,9 @@ def test_records_are_divided_evenly_and_in_order(tmp_path):
     assert list(tasks.values()) == [2, 2, 3]
     names = []
     for index, (path, count) in enumerate(tasks.items()):
-        with open(path, "rb") as file:
-            assert marshal.load(file)["index"] == index
-            names += [read_record(marshal.load(file)).source_id for _ in range(count)]
-            assert not file.read()
+        task = marshal.loads(Path(path).read_bytes())
+        assert task["index"] == index and len(task["images"]) == count
+        names += [read_record(marshal.loads(packed)).source_id for packed in task["images"]]
     assert len(set(names)) == 7
 
 

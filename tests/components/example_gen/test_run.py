@@ -37,7 +37,7 @@ THREADS, PROCESSES = (
 
 def _write_records(path, count, **changed):
     """Write records as others do: without what ingest adds, and with a key that only they know."""
-    from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+    from tests.support.features import bytes_feature, float_feature, int64_feature, serialise_features
 
     path.parent.mkdir(parents=True, exist_ok=True)
     numbers = {"height": 30, "width": 40, "object/class/label": 2}

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 
-import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,20 +13,14 @@ from PIL import Image
 from detection_core.data import decode as module
 from detection_core.data import encode
 from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
-from detection_core.data.encode import (
-    bytes_feature,
-    float_feature,
-    int64_feature,
-    merge_example,
-    parse_example,
-    values_of,
-)
+from detection_core.data.encode import merge_example, parse_example, values_of
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.records import column_fault, encoded_image, image_name
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from detection_core.ops.objects import reorder_keypoints
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import encoded, picture
+from tests.support.features import bytes_feature, example_of, float_feature, int64_feature, serialise_features
 from tests.support.golden_cases import load_cases
 from tests.support.record_files import encode_example, example, image_bytes, numbered_example, object_columns
 
@@ -252,8 +245,12 @@ BOXES = {"ymin": [0.0, 0.25], "xmin": [0.125, 0.5], "ymax": [0.5, 0.75], "xmax":
 TWO = object_columns(BOXES, label=[1, 300], text=["cat", "дом"], is_crowd=[0, 1], area=[10.0, 20.5])
 NONE = {key: [] for key in TWO}
 VOC = {"image/object/difficult": [0, 1], "image/object/truncated": [1, 0], "image/object/view": ["Left", ""]}
-_NUMBERS = st.lists(st.floats(width=32, allow_nan=False)) | st.lists(st.integers(-(2**63), 2**63 - 1))
-FEATURES = st.lists(st.binary()) | _NUMBERS
+KNOWN = {
+    **dict.fromkeys(encode.FLOAT_KEYS, st.lists(st.floats(width=32, allow_nan=False))),
+    **dict.fromkeys(encode.INTEGER_KEYS, st.lists(st.integers(-(2**63), 2**63 - 1))),
+    **dict.fromkeys(encode.TEXT_KEYS, st.lists(st.text())),
+    "image/object/mask": st.lists(st.binary()),
+}
 
 
 def _parsed(data):
@@ -285,13 +282,11 @@ def test_columns_that_the_source_lacks_are_left_out_and_those_that_do_not_fit_re
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.dictionaries(st.text(), FEATURES))
-@hypothesis.example({"k": [bytes(127)], "l": [bytes(128)], "m": [bytes(16_383)], "n": [bytes(16_384)]})
-@hypothesis.example({"k": [bytes(2**21 - 1)], "l": [bytes(2**21)]})
-def test_any_features_come_back_as_they_were(features):
-    encoders = {bytes: encode.bytes_feature, float: encode.float_feature, int: encode.int64_feature}
-    encoded = {k: encoders[type(v[0]) if v else float](v) for k, v in features.items()}
-    assert _parsed(encode.serialise_features(encoded)) == features
+@given(st.fixed_dictionaries({}, optional=KNOWN))
+def test_any_values_of_known_features_come_back_as_they_were(columns):
+    own = _parsed(encode_example(IMAGE, {}))
+    texts = {key: [text.encode() for text in columns[key]] for key in encode.TEXT_KEYS if key in columns}
+    assert _parsed(encode_example(IMAGE, columns)) == own | columns | texts
 
 
 def test_what_newer_sources_say_has_the_object_detection_api_s_keys():
@@ -343,7 +338,7 @@ def _read(data):
 
 
 def _merge(own, made, *, turned=False):
-    return merge_example(encode.serialise_features(own), made, SIZE_TAKEN, turned=turned)
+    return merge_example(serialise_features(own), example_of(made), SIZE_TAKEN, turned=turned)
 
 
 def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
@@ -351,10 +346,13 @@ def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
     example.features.feature["image/height"].int64_list.value.append(30)
     example.features.feature["mine/notes"].bytes_list.value.append(b"x")
     data = example.SerializeToString() + b"\x98\x06\x01"  # and a field that nobody knows
-    assert merge_example(data, {"image/height": int64_feature([30])}, SIZE_TAKEN, turned=False) == data
+    assert (
+        merge_example(data, example_of({"image/height": int64_feature([30])}), SIZE_TAKEN, turned=False)
+        == data
+    )
     monkeypatch.setattr("detection_core.data.encode.parse_example", lambda _: pytest.fail("parsed"))
-    data = encode.serialise_features(OWN)
-    assert merge_example(data, OWN, SIZE_TAKEN, turned=False) is data
+    data = serialise_features(OWN)
+    assert merge_example(data, example_of(OWN), SIZE_TAKEN, turned=False) is data
 
 
 def test_what_differs_is_replaced_keypoints_as_one_table_and_everything_else_kept():

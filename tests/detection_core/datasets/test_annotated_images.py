@@ -10,14 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from detection_core.data.encode import (
-    bytes_feature,
-    float_feature,
-    int64_feature,
-    parse_example,
-    serialise_features,
-    values_of,
-)
+from detection_core.data.encode import parse_example, values_of
 from detection_core.data.pixels import check_with_both
 from detection_core.datasets import annotated_images
 from detection_core.datasets.annotated_images import (
@@ -45,6 +38,7 @@ from tests.support.dataset_files import (
     voc_xml,
     write_voc,
 )
+from tests.support.features import bytes_feature, float_feature, int64_feature, serialise_features
 from tests.support.input_data import read
 from tests.support.storage_faults import few_descriptors
 

@@ -10,7 +10,6 @@ from google.protobuf import text_format
 from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.errors import ConfigError
 from detection_core.optional.tfdv import feature_statistics
 from detection_core.optional.tfdv.feature_anomalies import find_anomalies
@@ -24,6 +23,7 @@ from detection_core.optional.tfdv.schema import (
     unchecked_constraints,
 )
 from tests.support.cases import cases, refused
+from tests.support.features import bytes_feature, float_feature, int64_feature, serialise_features
 from tests.support.made_examples import CLASSES, Made, encode
 
 FITS = 'feature { name: "a" type: INT presence { min_fraction: 1 } int_domain { min: 0 } }'

@@ -18,7 +18,6 @@ from detection_core.artifacts.data_statistics import (
     span_names,
 )
 from detection_core.artifacts.pictures import SAMPLE, SMALLEST, list_pictures
-from detection_core.data.encode import bytes_feature, serialise_features
 from detection_core.validation import drift
 from detection_core.validation.drift import (
     LEAST_IMAGES,
@@ -32,6 +31,7 @@ from detection_core.validation.sample_pictures import SamplePictures
 from tests.detection_core.validation.samples import findings_of, jpeg, natural
 from tests.support.cases import cases
 from tests.support.dataset_files import encoded, subfolder
+from tests.support.features import bytes_feature, serialise_features
 
 NAMES = ("span 2", "span 1")
 RATES = {"cat": 0.5, "dog": 0.3, "fox": 0.2}

@@ -11,7 +11,6 @@ from pycocotools import mask as coco_mask
 from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.record_format import write_record
 from detection_core.datasets.encoding import find_decoding
 from detection_core.errors import ConfigError, DataError
@@ -37,6 +36,7 @@ from detection_core.validation.sample_pictures import (
 from tests.detection_core.validation.samples import LABELS, findings_of, labelled
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import subfolder
+from tests.support.features import bytes_feature, float_feature, int64_feature, serialise_features
 from tests.support.made_examples import CLASSES, Made, encode, picture_bytes, write_examples
 
 BOX, MOVED, OTHER = (0.1, 0.1, 0.5, 0.5), (0.1, 0.1, 0.5, 0.503), (0.6, 0.6, 0.9, 0.9)

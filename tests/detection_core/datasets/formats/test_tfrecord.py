@@ -7,8 +7,6 @@ import math
 import struct
 import zlib
 
-from detection_core.data import encode
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature
 from detection_core.data.record_format import masked_checksum, write_record
 from detection_core.datasets.annotated_images import AnnotatedObject, ImageLabel, Rejected
 from detection_core.datasets.formats import tfrecord
@@ -32,6 +30,7 @@ from tests.support.dataset_files import (
     whole,
     write_files,
 )
+from tests.support.features import bytes_feature, float_feature, int64_feature, serialise_features
 from tests.support.record_files import encode_example, object_columns
 from tests.support.same_set import WRITERS
 
@@ -155,7 +154,7 @@ NAMES = {3: "cat", 4: "dog"}
 
 def _example(names=NAMES, **changed):
     features = {**FEATURES, **{f"image/{key.replace('__', '/')}": value for key, value in changed.items()}}
-    data = encode.serialise_features({key: value for key, value in features.items() if value})
+    data = serialise_features({key: value for key, value in features.items() if value})
     return RecordedExample(data, FilePart(100, len(data), "/a.record"), names)
 
 
