@@ -91,7 +91,7 @@ def write_shard(task_path: str) -> int:
 
     Repeated or concurrent calls write the same files.
     """
-    # Each image is bytes of its own: the garbage collector would traverse millions of boxes every time.
+    # Each image is packed separately: the garbage collector would traverse millions of boxes every time.
     task = marshal.loads(files.read_bytes(task_path))
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
     counts, rejected, decoding = Counts(), [], DECODINGS[task["decode"]]

@@ -58,8 +58,7 @@ def test_a_pool_reads_annotations_and_evaluates_as_one_process(tmp_path, job_ser
 
 def test_a_pool_validates_and_calibrates_as_one_process(tmp_path, job_service, worker_pool):
     pool = (*job_service, *worker_pool[1])
-    here = validated(tmp_path / "data", tmp_path / "here")
-    assert validated(tmp_path / "data", tmp_path / "pool", *pool) == here
+    assert validated(tmp_path / "pool", *pool) == validated(tmp_path / "here")
     assert calibrated(tmp_path / "ranges_pool", *pool) == calibrated(tmp_path / "ranges")
 
 

@@ -66,9 +66,9 @@ def test_the_evaluation_of_two_workers_is_that_of_one_process(cluster, tmp_path)
 
 
 def test_so_are_the_validation_and_the_ranges_of_a_calibration(cluster, tmp_path):
-    here = validated(tmp_path / "data", tmp_path / "here")
+    here = validated(tmp_path / "here")
     assert {"findings.json", "box_statistics.json"} <= {path.rpartition("/")[2] for path in here}
-    assert validated(tmp_path / "data", tmp_path / "dask", *on_dask(cluster)) == here
+    assert validated(tmp_path / "dask", *on_dask(cluster)) == here
     ranges = calibrated(tmp_path / "ranges")
     assert len(set(ranges.values())) == 3
     assert calibrated(tmp_path / "ranges_dask", *on_dask(cluster)) == ranges

@@ -89,17 +89,17 @@ def ingested(data: Path, folder: Path, *beam_args: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def validated(data: Path, folder: Path, *beam_args: str) -> dict[str, bytes]:
+def validated(folder: Path, *beam_args: str) -> dict[str, bytes]:
     """Validate 65 images of two splits in twelve files; return all that DataValidator writes, by path."""
     from components.data_validator.run import run
     from tests.components.data_validator.jobs import job_of
     from tests.support.made_examples import Made, some_images
 
     images = some_images(60, seed=3)
-    job = job_of(data, {"train": [*images, Made(data=b"no image")], "eval": images[:4]}, shards=6)
-    places = {name: str(folder / name) for name in ("statistics", "schema", "anomalies", "blessing")}
-    run(dataclasses.replace(job, distributed=bool(beam_args), beam_args=beam_args, **places))
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    job = job_of(folder, {"train": [*images, Made(data=b"no image")], "eval": images[:4]}, shards=6)
+    run(dataclasses.replace(job, distributed=bool(beam_args), beam_args=beam_args))
+    outputs = ("statistics", "schema", "anomalies", "blessing")
+    paths = sorted(path for name in outputs for path in (folder / name).rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
