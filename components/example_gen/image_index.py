@@ -148,11 +148,11 @@ def read_record(fields: tuple[Any, ...]) -> AnnotatedImage:
 
 
 def _object_fields(item: AnnotatedObject) -> Any:
+    name, box, area, crowd, difficult, truncated, pose, label, mask, points, *rest = item
     # Readers of others may give NumPy's numbers, which marshal takes for bytes.
-    points = item.keypoints and [(float(x), float(y), int(seen)) for x, y, seen in item.keypoints]
-    box: Any = tuple(map(float, item.box))
-    mask = _mask_fields(item.mask)
-    return _plain(item._replace(box=box, area=float(item.area), mask=mask, keypoints=points))
+    numbers = tuple(map(float, box)), float(area), crowd, difficult, truncated
+    points = points and [(float(x), float(y), int(seen)) for x, y, seen in points]
+    return (name, *numbers, pose, label, mask and _mask_fields(mask), points, *rest)
 
 
 def _object(fields: tuple[Any, ...]) -> AnnotatedObject:
@@ -161,13 +161,13 @@ def _object(fields: tuple[Any, ...]) -> AnnotatedObject:
     return item._replace(mask=_MASKS[mask[0]](*mask[1:])) if mask else item
 
 
-def _mask_fields(mask: Mask | None) -> Any:
+def _mask_fields(mask: Mask) -> Any:
     """Return a mask's type and fields; the numbers of polygons are packed, because masks consist of them."""
     if isinstance(mask, Polygons):
         return "Polygons", [array.array("d", ring).tobytes() for ring in mask.rings]
     if isinstance(mask, RunLengths):
         return "RunLengths", *mask[:2], mask.counts if isinstance(mask.counts, str) else list(mask.counts)
-    return mask and ("MaskFile", *mask)
+    return "MaskFile", *mask
 
 
 _MASKS: dict[str, Callable[..., Mask]] = {
