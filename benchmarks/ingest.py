@@ -140,7 +140,7 @@ def example_gen(arguments: list[str], compression: str = "") -> Callable[[Path, 
             ExampleGenJob(
                 examples=str(out / "examples"),
                 data_path=str(data),
-                data_format="coco",  # which the others are told, too
+                data_format="coco",  # as the others
                 splits={"train": 1.0},
                 compression=compression,
                 beam_args=tuple(arguments),
