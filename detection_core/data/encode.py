@@ -12,6 +12,9 @@ from google.protobuf.message import DecodeError
 
 from detection_core.protos.example_pb2 import Example, Feature
 
+ExampleMessage = Example
+"""A record before it is serialised, for modules that know no proto."""
+
 TILE = "image/tile"
 """Key of the left and top edge of a tile in its image, pixels; only records of tiles have it."""
 

@@ -31,7 +31,6 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.classes import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.errors import ConfigError, is_exhausted
-from detection_core.protos.example_pb2 import Example
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 
@@ -176,7 +175,7 @@ def encoded_example(
     record: AnnotatedImage,
     label_ids: Mapping[str, int],
     keypoints: KeypointLayout | None = None,
-) -> Example:
+) -> encode.ExampleMessage:
     """Return the message of an example; `record` has the image-level labels."""
     image, objects = example.image, example.objects
     columns = {
@@ -189,7 +188,9 @@ def encoded_example(
     return encode.encode_example(image, columns)
 
 
-def _merged(original: bytes, made: Example, image: encode.EncodedImage, *, turned: bool) -> bytes:
+def _merged(
+    original: bytes, made: encode.ExampleMessage, image: encode.EncodedImage, *, turned: bool
+) -> bytes:
     try:
         return encode.merge_example(original, made, (image.width, image.height), turned=turned)
     except ValueError as e:
