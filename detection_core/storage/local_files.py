@@ -167,7 +167,9 @@ class LocalDisk:
             self._move_in(temporary, path)
             _sync(parent)
         except BaseException:
-            self.remove_tree(temporary)
+            # A process that knows of no error may still write here. The next writer removes the rest.
+            with contextlib.suppress(OSError):
+                self.remove_tree(temporary)
             raise
         finally:
             os.close(descriptor)
@@ -199,8 +201,8 @@ class LocalDisk:
         except OSError:
             return
         try:
-            # One may belong to another user, in a folder with the sticky bit.
-            with contextlib.suppress(PermissionError):
+            # One may belong to another user, in a folder with the sticky bit, or still be written to.
+            with contextlib.suppress(OSError):
                 if local_lock.try_lock(descriptor):
                     self.remove_tree(path)
         finally:

@@ -123,6 +123,26 @@ def _replace(folder, text="new"):
         _fill(partial, text)
 
 
+def test_an_error_is_raised_while_others_write_to_the_folder_and_the_next_writer_cleans_up(tmp_path):
+    def not_empty(path, **_):  # what rmdir says where a file came after the folder was listed
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+
+    with (
+        pytest.raises(RuntimeError, match="first"),
+        pytest.MonkeyPatch.context() as patch,
+        LOCAL_DISK.atomic_dir(str(tmp_path / "made")) as folder,
+    ):
+        _fill(folder)
+        patch.setattr(os, "rmdir", not_empty)
+        raise RuntimeError("first")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "rmdir", not_empty)
+        _replace(tmp_path / "made")
+    assert len(os.listdir(tmp_path)) == 2 and _content(tmp_path / "made") == {"new"}
+    _replace(tmp_path / "made", "last")
+    assert os.listdir(tmp_path) == ["made"]
+
+
 def test_a_folder_is_whole_after_a_kill_or_an_error_at_any_change_and_the_next_writer_cleans_up(tmp_path):
     for name, fault in (("killed", killed_at), ("failed", lambda at: failing_at(at, errno.ENOSPC))):
         found = set()
