@@ -64,9 +64,9 @@ def test_a_pool_validates_and_calibrates_as_one_process(tmp_path, job_service, w
 
 def test_a_run_after_a_killed_one_gives_the_same_bytes(tmp_path, monkeypatch, job_service, worker_pool):
     pool, external = worker_pool
-    Coco(tmp_path / "data", images=200).write("train.json")
+    Coco(tmp_path / "data", images=1000).write("train.json")
     here = shards(tmp_path / "data", tmp_path / "here")
-    assert len(here) == 50
+    assert len(here) == 250
     for workers in (1, 2):
         if workers == 2:
             monkeypatch.setattr(example_gen.shards, "write_shards", _write_in_two_environments)
@@ -75,7 +75,8 @@ def test_a_run_after_a_killed_one_gives_the_same_bytes(tmp_path, monkeypatch, jo
         killer = threading.Thread(target=lambda kill=kill, killed=killed: killed.append(kill()))
         killer.start()
         # Prism gives a job one worker and does not start another; Flink's restart strategy would.
-        with pytest.raises(RuntimeError, match="SDK worker disconnected"):
+        # A worker that had not connected yet is missed only after a minute.
+        with pytest.raises(RuntimeError, match=r"SDK worker disconnected|get control connection"):
             shards(tmp_path / "data", made / "examples", *job_service, *external)
         killer.join()
         assert killed == [True] and not (made / "examples").exists()
@@ -101,23 +102,25 @@ def _write_in_two_environments(tasks, beam_args):
 def _kill_a_worker(parent, folder, workers):
     """Kill one of `workers` once some shards are done; return whether that many had started."""
     deadline = time.monotonic() + WAIT_SECONDS
+    # The worker of the common environment may have nothing more to do, and its end then no effect.
+    named = b"resource_hints" if workers == 2 else b""
     while time.monotonic() < deadline:
-        found = sorted(_workers(parent))
+        found = sorted(_workers(parent, named))
         if len(found) >= workers and len(list(folder.rglob("*.report.json"))) >= 3:
-            os.kill(found[-1], signal.SIGKILL)
+            os.kill(found[0], signal.SIGKILL)
             return True
         time.sleep(0.005)
     return False
 
 
-def _workers(parent):
-    """Yield the processes below one that run Beam's worker, but not the shells that start them."""
+def _workers(parent, named):
+    """Yield the processes below one that run a worker of this name, but not the shells that start them."""
     for child in _children(parent):
         with contextlib.suppress(OSError):
             program, *arguments = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            if b"python" in program and any(b"sdk_worker" in argument for argument in arguments):
+            if b"python" in program and any(b"sdk_worker" in a and named in a for a in arguments):
                 yield child
-        yield from _workers(child)
+        yield from _workers(child, named)
 
 
 def _children(parent):

@@ -17,7 +17,7 @@ TWO = ("--runner=FnApiRunner", "--direct_running_mode=multi_processing", "--dire
 
 
 def test_one_of_two_workers_that_is_killed_ends_the_run_and_the_next_gives_the_same_bytes(tmp_path):
-    Coco(tmp_path / "data", images=200).write("train.json")
+    Coco(tmp_path / "data", images=1000).write("train.json")
     made, killed = tmp_path / "made", []
 
     def kill():
