@@ -1,6 +1,8 @@
 """Parts that Beam's workers measure: results in order or joined, and the first error of the user's."""
 
+import errno
 import operator
+import os
 
 import pytest
 
@@ -34,6 +36,15 @@ def test_results_that_are_not_joined_pass_through_a_file_each_and_not_through_be
     sizes = {path.name: path.stat().st_size >> 20 for path in (tmp_path / "out.parts").iterdir()}
     assert sizes == {"0": 3, "1": 1, "2": 2, "joined": 0}
     assert [len(each) >> 20 for each in measured] == [1, 2] and not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_removed_hides_no_error(tmp_path, monkeypatch):
+    def not_empty(path, **_):  # what rmdir says where a file came after the folder was listed
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+
+    monkeypatch.setattr(os, "rmdir", not_empty)
+    with pytest.raises(DataError, match="part -3: expected no debt"):
+        list(measure_parts([1, -3], squares, str(tmp_path / "out"), IN_PROCESS))
 
 
 def test_the_first_error_by_part_is_raised_and_others_as_beam_raises_them(tmp_path):
