@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 
+import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -283,6 +284,8 @@ def test_columns_that_the_source_lacks_are_left_out_and_those_that_do_not_fit_re
 
 @settings(max_examples=30, deadline=None)
 @given(st.fixed_dictionaries({}, optional=KNOWN))
+@hypothesis.example({"image/object/mask": [bytes(127), bytes(128), bytes(16_383), bytes(16_384)]})
+@hypothesis.example({"image/object/mask": [bytes(2**21 - 1), bytes(2**21)]})
 def test_any_values_of_known_features_come_back_as_they_were(columns):
     own = _parsed(encode_example(IMAGE, {}))
     texts = {key: [text.encode() for text in columns[key]] for key in encode.TEXT_KEYS if key in columns}
